@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from draftworth.errors import counted
 from draftworth.records.findings import Finding
-from draftworth.records.load_shapes import cell_of_label, words_of_label
+from draftworth.records.load_shapes import cell_of_label
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import judged_with, words
 from draftworth.report.answer import Answer, StepTokens
@@ -67,8 +67,7 @@ def _measured(answer: Answer) -> Iterator[str]:
     if not (answer.models and loads):
         return
     model = f"Model {', '.join(map(short, answer.models))}"
-    in_words = words_of_label(loads[0]) if len(loads) == 1 else "; ".join(map(cell_of_label, loads))
-    line = f"{model}, {in_words}"
+    line = f"{model}, {words.loads_in_words(loads)}"
     yield line if len(line) <= COLUMNS else f"{model}, {counted(len(loads), 'load')}"
 
 

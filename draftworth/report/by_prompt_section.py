@@ -57,9 +57,10 @@ def _plot(comparison: Comparison, costs: Sequence[PromptCost]) -> Plot:
 
 def _counts(costs: Sequence[PromptCost]) -> str:
     counts = prompt_counts(costs)
-    less = f"{counts.less} of {counted(len(costs), 'prompt')} cost less per token"
-    same = [f"{counts.same} the same"] if counts.same else []
-    return ", ".join([less, f"{counts.more} more", *same])
+    parts = (counts.less, "less"), (counts.more, "more"), (counts.same, "the same")
+    (first, how), *rest = ((count, how) for count, how in parts if count)
+    of_all = f"{'all' if not rest else f'{first} of'} {counted(len(costs), 'prompt')}"
+    return ", ".join([f"{of_all} cost {how} per token", *(f"{n} {how}" for n, how in rest)])
 
 
 def _draw(axes: Axes, costs: Sequence[PromptCost], *, named: bool) -> None:
@@ -76,7 +77,7 @@ def _draw(axes: Axes, costs: Sequence[PromptCost], *, named: bool) -> None:
     rows = range(len(costs)) if named else ()
     axes.set_yticks(rows, [short(f"{costs[row].case}/{costs[row].prompt}") for row in rows])
     axes.set_ylim(len(costs), -1)
-    axes.tick_params(axis="y", labelcolor=themed("text.color"), labelsize=8)
+    axes.tick_params(axis="y", labelcolor=themed("text.color"), labelsize=9.5)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("cost of a token, compared with the baseline (%)")
     legend(axes, ((short(name), style) for name, style in zip(classes, looks, strict=True)))

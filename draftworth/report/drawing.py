@@ -11,6 +11,7 @@ import importlib
 import io
 import logging
 import os
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable
@@ -66,7 +67,7 @@ def look(index: int) -> Look:
     }
 
 
-def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
+def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color", "axes.facecolor"]) -> str:
     """Return a colour of the plots' style, which is in effect only while `render` draws a plot."""
     from matplotlib import rcParams
 
@@ -95,15 +96,24 @@ def render(plot: Plot) -> bytes:
         plot.draw(figure.add_subplot())
         # The title belongs to the figure, not to the axes: beside the labels of rows, axes are too
         # narrow for a title.
-        figure.suptitle(
-            textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
-        )
+        figure.suptitle(_title_lines(plot.title), x=0.015, horizontalalignment="left")
         # Not `savefig`: it draws twice, and its PNG would be unpacked again for fewer colours.
         canvas.draw()
         drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba())
     packed = io.BytesIO()
     drawn.convert("RGB").quantize(SHADES).save(packed, format="png", optimize=True)
     return packed.getvalue()
+
+
+def _title_lines(title: str) -> str:
+    """Return a title broken into lines, of which none ends within brackets that fit into one."""
+    whole = re.sub(r"\([^()]{1,24}\)", lambda interval: interval[0].replace(" ", "\xa0"), title)
+    return textwrap.fill(whole, TITLE_COLUMNS)
+
+
+def _mark_size(style: Look) -> int:
+    """Return the size of a mark in the legend; a stroke is as good as invisible when small."""
+    return 10 if style.get("marker") == "|" else 5
 
 
 def _import_matplotlib() -> None:
@@ -126,7 +136,7 @@ def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:
     from matplotlib.lines import Line2D
 
     entries = list(entries)
-    handles = [Line2D([], [], **style, markersize=5) for _, style in entries]
+    handles = [Line2D([], [], **style, markersize=_mark_size(style)) for _, style in entries]
     # Matplotlib hides a label that begins with an underscore.
     labels = [f" {name}" if name.startswith("_") else name for name, _ in entries]
     fits = max(map(len, labels), default=0) <= LEGEND_COLUMN_CHARACTERS

@@ -26,8 +26,7 @@ def setting(facts: RunFacts) -> Iterator[tuple[str, str]]:
         yield "hardware", hardware
     yield "date", f"{datetime.fromtimestamp(result.started_at_unix_s, UTC):%Y-%m-%d}"
     if loads := sorted({group.group.load for group in facts.groups}, key=lambda load: load.order):
-        several = len(loads) > 1
-        yield "load", "; ".join(load.cell if several else load.words for load in loads)
+        yield "load", words.loads_in_words([load.label for load in loads])
 
 
 def _servers(facts: RunFacts, serving: ServingFacts | None) -> str:
@@ -120,8 +119,13 @@ def cards(facts: RunFacts) -> Iterator[Card]:
 def _place(facts: RunFacts, traffic: Traffic) -> str:
     """Return the traffic in words, with its load if the run has several."""
     name = " and ".join(traffic.weights) if _is_part(facts, traffic) else traffic.name
+    return f"{name}{at_load(facts, traffic)}"
+
+
+def at_load(facts: RunFacts, traffic: Traffic) -> str:
+    """Return the traffic's load as ` at 4 requests at a time`; empty if the run has one load."""
     several = len({group.group.load for group in facts.groups}) > 1
-    return f"{name} at {traffic.load.words}" if several else name
+    return f" at {traffic.load.words}" if several else ""
 
 
 def _is_part(facts: RunFacts, traffic: Traffic) -> bool:
@@ -137,12 +141,19 @@ def is_decided_by(facts: RunFacts, traffic: Traffic, variant: str) -> bool:
 
 def _by_class_card(split: ByClass) -> Card:
     ratio, variant = split.ratio_to_alone, split.comparison.variant
-    alone = "the variant" if split.alone == variant else "the baseline"
-    cost = words.cost_phrase(ratio.value, ratio.low, ratio.high)
     return Card(
         label=f"{' and '.join(split.classes)} with {variant}, the rest without speculation",
         judgement=Judgement.CHEAPER,
         tone=Judgement.CHEAPER.tone,
-        value=cost,
-        note=f"than with {alone} for all",
+        value=words.cost_phrase(ratio.value, ratio.low, ratio.high),
+        note=_than_what(split),
     )
+
+
+def _than_what(split: ByClass) -> str:
+    """Return what serving by class is compared with: also the baseline, as the speeds are."""
+    if split.alone == split.comparison.baseline:
+        return "than with the baseline for all"
+    ratio = split.cost_ratio
+    cost = words.cost_phrase(ratio.value, ratio.low, ratio.high)
+    return f"than with the variant for all; {cost} than with the baseline for all"

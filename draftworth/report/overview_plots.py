@@ -11,9 +11,10 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report.drawing import Plot, legend, short, themed
-from draftworth.report.first_screen import is_decided_by
+from draftworth.report.first_screen import at_load, is_decided_by
 from draftworth.report.percent import says_nothing
 from draftworth.report.plots import ladder_plot, slug
 from draftworth.report.sentences import ladder_words
@@ -32,7 +33,7 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
     compared.sort(key=lambda c: not is_decided_by(facts, c.traffic, c.variant))
     if costs := [(c, c.cost_ratio) for c in compared if c.cost_ratio]:
-        yield _cost_plot(costs)
+        yield _cost_plot(facts, costs)
     for ladder in facts.ladders:
         if len(ladder.rungs) > 1:
             yield ladder_plot(ladder, slug(ladder_words(ladder)))
@@ -60,22 +61,42 @@ def _rows_axis(axes: Axes, rows: Sequence[tuple[Traffic, str]]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _cost_plot(rows: Sequence[tuple[Comparison, Estimate]]) -> Plot:
-    first, ratio_of_first = rows[0]
-    cost = cost_phrase(ratio_of_first.value, ratio_of_first.low, ratio_of_first.high)
-    pairs = ", ".join(
-        f"{short(c.traffic.name)} {counted(r.samples, 'pair')} of requests with "
-        f"{counted(r.prompts, 'prompt')}"
-        for c, r in rows[:MOST_COUNTED]
-    )
+def _cost_plot(facts: RunFacts, rows: Sequence[tuple[Comparison, Estimate]]) -> Plot:
     return Plot(
         name="cost",
-        title=f"{short(first.traffic.name)}: {short(first.variant)} {cost}",
+        title=_cost_title(facts, *rows[0]),
         caption=f"Variant / baseline - 1, with its {INTERVAL}; in the band around 0, up to "
-        f"{INDIFFERENCE:.0%} either way, a difference counts as none. Measured: {pairs}.",
+        f"{INDIFFERENCE:.0%} either way, a difference counts as none. "
+        f"Measured: {_counts(rows)}.",
         draw=lambda axes: _draw_costs(axes, rows),
         height_inches=1.6 + ROW_INCHES * len(rows),
     )
+
+
+def _cost_title(facts: RunFacts, first: Comparison, ratio: Estimate) -> str:
+    """Return what the plot shows, as the decision above it says."""
+    split = facts.decision.by_class
+    if facts.decision.serves_by_class and split:
+        classes = " and ".join(map(short, split.classes))
+        variant = short(split.comparison.variant)
+        return f"{variant} is proven cheaper for {classes} alone"
+    cost = cost_phrase(ratio.value, ratio.low, ratio.high)
+    unproven = ", not proven" if first.judgement is Judgement.INCONCLUSIVE else ""
+    traffic = f"{short(first.traffic.name)}{at_load(facts, first.traffic)}"
+    return f"{traffic}: {short(first.variant)} {cost}{unproven}"
+
+
+def _counts(rows: Sequence[tuple[Comparison, Estimate]]) -> str:
+    """Return how much was measured for the first rows; where rows have as much, say so once.
+
+    Without an interval, the prompts of a ratio were not counted.
+    """
+    counts = (
+        f"{short(c.traffic.name)} {counted(r.samples, 'pair')} of requests"
+        + (f" with {counted(r.prompts, 'prompt')}" if r.prompts else "")
+        for c, r in rows[:MOST_COUNTED]
+    )
+    return ", ".join(dict.fromkeys(counts))
 
 
 def _draw_costs(axes: Axes, rows: Sequence[tuple[Comparison, Estimate]]) -> None:
@@ -103,6 +124,8 @@ def _interval(axes: Axes, row: int, ratio: Estimate) -> None:
         xytext=(0, 7),
         textcoords="offset points",
         ha="center",
+        # The line at 0 would run through a figure beside it.
+        bbox={"facecolor": themed("axes.facecolor"), "edgecolor": "none", "pad": 0.5},
     )
 
 
@@ -122,7 +145,7 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
         _rows_axis(axes, [(Traffic.of(v.summary.group), v.name) for v, _ in rows])
         axes.set_xlim(left=0)
         axes.set_xlabel("output tokens per step")
-        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", muted))
+        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most possible", "|", muted))
         legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
 
     return Plot(

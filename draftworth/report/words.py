@@ -1,12 +1,13 @@
 """Figures and verdicts as text, the same in the terminal, in Markdown, in HTML and in plots."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from draftworth.analysis import statistics
 from draftworth.metrics.definitions import Metric
 from draftworth.records.judgement import Judgement
+from draftworth.records.load_shapes import cell_of_label, words_of_label
 from draftworth.records.results import RunResult
 from draftworth.records.search_result import CostInterval
 from draftworth.report.percent import (
@@ -151,6 +152,21 @@ def change_interval(ratio: statistics.Estimate | CostInterval | None) -> str:
     if says_nothing(ratio.low, ratio.high):
         return HALF_OR_TWICE
     return changes((ratio.low, ratio.high))
+
+
+def loads_in_words(labels: Sequence[str]) -> str:
+    """Return loads in words by their labels: `c1`, `c4` as `1 and 4 requests at a time`.
+
+    Loads that differ in more than a number stand one after the other.
+    """
+    if len(labels) == 1:
+        return words_of_label(labels[0])
+    cells = [cell_of_label(label) for label in labels]
+    (count, _, way), *further = (cell.partition(" ") for cell in cells)
+    if not way or any(other_way != way for *_, other_way in further):
+        return "; ".join(cells)
+    counts = [count, *(number for number, *_ in further)]
+    return f"{', '.join(counts[:-1])} and {counts[-1]} requests {way}"
 
 
 def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:

@@ -18,6 +18,11 @@ const look = async (width, height, colorScheme) => {
       overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
       heading: top("h1"), cards: top(".cards"), plot: top("figure"), about: top("#about"),
       height: innerHeight,
+      byPrompt: top(".with-examples > figure:first-child"), example: top(".with-examples > .example"),
+      brokenIntervals: [...document.querySelectorAll(".interval")].filter((element) =>
+        element.checkVisibility() && element.offsetHeight > 30).length,
+      intervals: document.querySelectorAll(".interval").length, cutCaptions: [...document.querySelectorAll("caption")].filter((element) =>
+        element.offsetWidth > element.closest(".scroll").clientWidth).length,
       first: [...document.querySelectorAll("h1, .setting, .card")].filter(within)
         .map((element) => element.innerText).join("\n"),
     };

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.records.run_folder import Run
+from draftworth.records.transcripts import Transcript
 from draftworth.report.contents import document_of
 from draftworth.report.writing import write_page
-from tests.draftworth.report.runs import make_facts
+from tests.draftworth.report.runs import BASELINE, VARIANT, make_run
 from tests.draftworth.report.states import STATES
 
 HERE = Path(__file__).parent
@@ -37,12 +41,23 @@ def in_chromium(program: str, page: Path) -> dict[str, Any]:
     return positions
 
 
+def with_outputs(run: Run) -> RunFacts:
+    """Return the facts of a run whose outputs are known, as those of most runs are."""
+    ids = [record.request_id for block in run.blocks for record in block.requests]
+    text = "def answer() -> int:\n    return 42\n"
+    return facts_of(run, {name: Transcript(request_id=name, text=text) for name in ids})
+
+
 @cache
 def seen(state: str) -> dict[str, Any]:
-    """Return the positions and figures that Chromium shows of the report of a run in this state."""
+    return look_at(STATES[state])
+
+
+def look_at(run: Run) -> dict[str, Any]:
+    """Return the positions and figures that Chromium shows of the report of a run."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
-        write_page(document_of(make_facts(STATES[state])), file)
+        write_page(document_of(with_outputs(run)), file)
         return {**in_chromium("look.mjs", file), "bytes": file.stat().st_size}
 
 
@@ -102,7 +117,36 @@ def test_a_failed_run_has_no_speeds(width: str) -> None:
     assert "tokens per second" not in first
 
 
+def test_a_narrow_page_cuts_no_caption(page: dict[str, Any]) -> None:
+    assert page["opened"]["cutCaptions"] == 0
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_a_card_breaks_no_interval(width: str) -> None:
+    positions = seen("ladder")[width]
+    assert positions["intervals"] > 1
+    assert positions["brokenIntervals"] == 0
+
+
+def test_outputs_stand_beside_the_prompts_plot() -> None:
+    """On a wide page; on a narrow one they come below it."""
+    wide, narrow = seen("more expensive")["wide"], seen("more expensive")["narrow"]
+    assert wide["example"] == wide["byPrompt"]
+    assert narrow["example"] > narrow["byPrompt"] + 200
+
+
 def test_the_main_table_fits_the_page() -> None:
     assert (
         0 < seen("more expensive")["table"] <= 1138
     )  # the page's width of 1180 without its margins
+
+
+def test_a_longer_name_cuts_no_column() -> None:
+    name = "tiny-draft-of-ours-k7"
+    blocks = [
+        replace(block, variant=name) if block.variant == VARIANT else block
+        for block in make_run().blocks
+    ]
+    steps = {BASELINE: 1, name: 8}
+    run = make_run(blocks=tuple(blocks), variants=(BASELINE, name), max_tokens_per_step=steps)
+    assert 0 < look_at(run)["table"] <= 1138

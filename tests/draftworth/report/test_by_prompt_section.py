@@ -35,6 +35,21 @@ def test_the_plot_counts_who_gains_and_loses() -> None:
     assert plot.title == "k7: 8 of 16 prompts cost less per token, 8 more"
 
 
+@pytest.mark.parametrize(
+    ("ratios", "counts"),
+    [
+        ([0.5, 0.5], "all 2 prompts cost less per token"),
+        ([1.0, 2.0], "1 of 2 prompts cost more per token, 1 the same"),
+        ([0.5, 1.0, 2.0], "1 of 3 prompts cost less per token, 1 more, 1 the same"),
+    ],
+)
+def test_no_prompt_is_not_counted(ratios: list[float], counts: str) -> None:
+    facts = facts_of_state("no difference")
+    costs = [replace(facts.prompt_costs[0], cost_ratio=ratio) for ratio in ratios]
+    (plot,) = section_of(replace(facts, prompt_costs=tuple(costs), example_outputs=())).plots
+    assert plot.title == f"k7: {counts}"
+
+
 def test_prompts_are_drawn_sorted_with_their_names() -> None:
     (plot,) = section_of(facts_of_state("no difference")).plots
     with drawn_small() as drawn:

@@ -7,10 +7,19 @@ import pytest
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
+from draftworth.report.drawing import Plot
 from draftworth.report.first_screen import cards, hardware_words, setting, speeds
+from draftworth.report.words import loads_in_words
 from tests.draftworth.report import runs
 from tests.draftworth.report.states import STATES, facts_of_state
 from tests.support.serving_facts import make_serving_facts
+
+# Of the built run without a factor, if it serves by class.
+FROM_BASELINE = "costs 21% less per token (20 to 22)"
+
+
+def cost_plot(state: str) -> Plot:
+    return next(p for p in document_of(facts_of_state(state)).plots if p.name == "cost")
 
 
 def shown_speeds(facts: RunFacts) -> dict[str, tuple[str, ...]]:
@@ -29,12 +38,25 @@ def test_what_was_measured_is_in_words() -> None:
 @pytest.mark.parametrize(
     ("state", "load"),
     [
-        ("ladder", "1 at a time; 2 at a time; 4 at a time"),
+        ("ladder", "1, 2 and 4 requests at a time"),
         ("at a rate without limits", "2 requests per second"),
     ],
 )
 def test_every_load_is_in_words(state: str, load: str) -> None:
     assert dict(setting(facts_of_state(state)))["load"] == load
+
+
+@pytest.mark.parametrize(
+    ("labels", "in_words"),
+    [
+        (["c1"], "one request at a time"),
+        (["p1", "p2.5"], "1 and 2.5 requests per second"),
+        (["c4", "p2"], "4 at a time; 2 per second"),
+        (["unknown", "c4"], "unknown; 4 at a time"),
+    ],
+)
+def test_only_like_loads_share_their_words(labels: list[str], in_words: str) -> None:
+    assert loads_in_words(labels) == in_words
 
 
 def test_a_failed_run_says_what_it_has() -> None:
@@ -77,6 +99,21 @@ def test_by_class_speeds_are_of_classes_that_gain() -> None:
     assert (card.label, card.tone) == ("structured with k7, the rest without speculation", "good")
 
 
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        ("more expensive", "than with the baseline for all"),
+        (
+            "no difference",
+            f"than with the variant for all; {FROM_BASELINE} than with the baseline for all",
+        ),
+    ],
+)
+def test_by_class_costs_are_beside_the_baseline(state: str, note: str) -> None:
+    card, *_ = cards(facts_of_state(state))
+    assert card.note == note
+
+
 def test_one_server_has_its_speed_alone() -> None:
     assert [*shown_speeds(facts_of_state("one server")).values()] == [("10.3",), ("314",)]
 
@@ -85,8 +122,32 @@ def test_the_decided_verdict_is_first() -> None:
     facts = facts_of_state("ladder")
     card, *_ = cards(facts)
     assert card.label == "traffic mix at one request at a time, k7"
-    plot = next(plot for plot in document_of(facts).plots if plot.name == "cost")
-    assert plot.title.startswith("traffic mix: k7 costs 41% less")
+    assert cost_plot("ladder").title.startswith(
+        "traffic mix at one request at a time: k7 costs 41% less"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "title"),
+    [
+        ("more expensive", "k7 is proven cheaper for structured alone"),
+        ("inconclusive", "traffic mix: k7 costs the same per token (no interval), not proven"),
+        ("cheaper", "traffic mix: k7 costs 41% less per token (40 to 43)"),
+    ],
+)
+def test_the_plot_says_no_more_than_the_decision(state: str, title: str) -> None:
+    assert cost_plot(state).title == title
+
+
+@pytest.mark.parametrize(
+    ("state", "counts"),
+    [
+        ("ladder", "traffic mix 32 pairs of requests with 16 prompts."),
+        ("inconclusive", "traffic mix 8 pairs of requests, structured 4 pairs of requests, "),
+    ],
+)
+def test_counts_are_neither_repeated_nor_zero(state: str, counts: str) -> None:
+    assert cost_plot(state).caption.split("Measured: ")[1].startswith(counts)
 
 
 @pytest.mark.parametrize("state", STATES)

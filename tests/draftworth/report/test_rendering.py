@@ -140,6 +140,23 @@ def test_no_axis_label_overlaps_the_title() -> None:
     assert len(drawn) > 5
 
 
+def test_a_title_never_breaks_within_an_interval() -> None:
+    title = f"{'x' * 40} costs less (58 to 60)"
+    with drawn_small() as drawn:
+        render(replace(document_of(runs.make_facts()).plots[0], title=title))
+    title_text = present(drawn[0]._suptitle).get_text()  # type: ignore[attr-defined]
+    assert title_text.splitlines()[-1] == "(58\xa0to\xa060)"
+
+
+def test_every_mark_is_large_enough_in_the_legend() -> None:
+    plots = {plot.name: plot for plot in document_of(runs.make_facts()).plots}
+    with drawn_small() as drawn:
+        render(plots["tokens-per-step"])
+    (legend,) = drawn[0].legends
+    sizes = {line.get_marker(): line.get_markersize() for line in legend.get_lines()}
+    assert sizes == {"o": 5, "D": 5, "|": 10}
+
+
 def test_a_long_name_is_cut_and_made_printable() -> None:
     assert short("a\x1b[31m\nb") == "a?[31m?b"
     assert len(short("x" * 99)) == 32
