@@ -37,15 +37,17 @@ _NO_SOURCE = "given by hand, source not named"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the endpoint, its name and price, and the options of the requests."""
-    parser.add_argument("--base-url", help="e.g. http://localhost:8000")
+    parser.add_argument("--base-url", help="address of the server, e.g. http://localhost:8000")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--requests-per-second",
         type=arguments.positive_number,
-        help="Poisson load instead: requests at random times, at this mean rate",
+        help="instead of --concurrency: requests at random times (Poisson), at this mean rate",
     )
-    add_request_arguments(parser, load, rounds="of all prompt files; an interval takes two (1)")
-    parser.add_argument("--out", type=Path, help="folder for the run's files")
+    add_request_arguments(
+        parser, load, rounds="how often each prompt file is measured; an interval takes two (1)"
+    )
+    parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     parser.add_argument("--name", help="the variant's name in the files (measured)")
     parser.add_argument(
         "--usd-per-hour",
@@ -98,12 +100,12 @@ def add_request_arguments(
         (
             "--warmup-requests",
             arguments.whole_number,
-            "requests before the measured ones, of each prompt file; at a rate 32 at least (1)",
+            "requests before the measured ones, which do not count; at a rate at least 32 (1)",
         ),
         (
             "--timeout-seconds",
             arguments.positive_number,
-            "a request that takes longer has failed (300.0)",
+            "a request that takes longer counts as failed (300.0)",
         ),
         ("--temperature", arguments.temperature, "0 is greedy; above, outputs are sampled (0.0)"),
         ("--seed", arguments.whole_number, "each request's own seed is drawn from it (0)"),
@@ -125,7 +127,7 @@ def add_request_arguments(
         "--fixed-length",
         action="store_true",
         default=None,
-        help="go on to --output-tokens where the model would end an output (vLLM's ignore_eos)",
+        help="all outputs have --output-tokens tokens; no model ends one (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
@@ -155,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
     begun = resuming.resumed(options, "measure")
     recorded = {} if begun is None else resuming.recorded_endpoint(begun.spec)
     defaults = {**resuming.DEFAULTS, **recorded}
-    options = resuming.completed(options, begun, defaults, needed=("base_url", "out"))
+    options = resuming.completed(options, begun, defaults, needed=("base_url",))
     endpoint = run_specification.Endpoint(
         variant=arguments.name_in_files(options.name),
         base_url=arguments.base_url(options.base_url),

@@ -21,12 +21,13 @@ from draftworth.measuring.http_client import API_KEY_VARIABLE
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import new_run_id
 from draftworth.measuring.unended_runs import BegunRun
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, SPECIFICATION_FILE
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, RUNS_FOLDER, SPECIFICATION_FILE
 from draftworth.untrusted import one_line
 
 # The values that options have in a new run if they are not given.
 DEFAULTS: dict[str, Any] = {
     "name": "measured",
+    "out": Path(RUNS_FOLDER),
     "output_tokens": 128,
     "requests_per_case": 8,
     "rounds": 1,
@@ -44,7 +45,7 @@ DEFAULTS: dict[str, Any] = {
 _EXAMPLES = {
     "baseline": "draftworth compare --baseline http://localhost:8000 --variant "
     "fast=http://localhost:8001,window=5",
-    "base_url": "draftworth measure --base-url http://localhost:8000 --out runs",
+    "base_url": "draftworth measure --base-url http://localhost:8000",
 }
 
 

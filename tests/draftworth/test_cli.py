@@ -101,7 +101,7 @@ def test_a_dead_address_is_reported_before_any_run(tmp_path: Path, ran: Ran) -> 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["report", "/nonexistent"], "RUN: given '/nonexistent', allowed: a folder of one run"),
+        (["report", "/nonexistent"], "RUN: given '/nonexistent', allowed: the folder of a run"),
         (["plan", "/nonexistent.yaml"], "no such file"),
         (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: a name"),
         (["plan", "/"], "/: cannot be read: a folder; next: give the path of a YAML file"),

@@ -137,7 +137,7 @@ def test_a_place_without_runs_says_so(s3: Any, ran: Ran) -> None:
 
 def test_options_for_one_run_refuse_a_list(s3: Any, ran: Ran) -> None:
     with_values = (("--weights", "a=1"), ("--usd-per-hour", "a=1"), ("--limit", "a=1"))
-    for option in (("--out", "x"), ("--against", "x"), ("--handover",), *with_values):
+    for option in (("--out", "x"), ("--against", "s3://x"), ("--handover",), *with_values):
         text = ran("report", "s3://results", *option, code=2)
         assert f"{option[0]}: given with s3://results, which names many runs" in text
 

@@ -445,8 +445,8 @@ def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
-    output = ran("measure", "--base-url", "x", code=2)
-    assert "--out: given nothing, allowed: a value; or --resume RUN alone" in output
+    output = ran("measure", "--model", "x", code=2)
+    assert "--base-url: given nothing, allowed: a value; or --resume RUN alone" in output
     output = ran("compare", code=2)
     assert "--baseline, --variant: given nothing, allowed: a value" in output
 
