@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one more run with the servers, prompts and settings of this one; options beside it "
         "change them, such as --cache salted",
     )
-    rounds = "how often each prompt file is measured at most; fewer once intervals are narrow (8)"
+    rounds = "at most, of each prompt file at a load; fewer once the intervals are narrow (8)"
     measure.add_request_arguments(parser, parser, rounds=rounds)
 
 

@@ -45,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead of --concurrency: requests at random times (Poisson), at this mean rate",
     )
     add_request_arguments(
-        parser, load, rounds="how often each prompt file is measured; an interval takes two (1)"
+        parser,
+        load,
+        rounds="of each prompt file at a load; an interval takes two (1)",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     parser.add_argument("--name", help="the variant's name in the files (measured)")
@@ -361,6 +363,7 @@ def run_spec(
         if begun is not None and options.prompts is None
         else _cases(options.prompts or (BUILT_IN_PROMPTS,), options.output_tokens)
     )
+    loads = loads_of(options)
     least_rounds = min(2, options.rounds) if may_end_early else options.rounds
     return RunSpec(
         experiment=name,
@@ -377,12 +380,13 @@ def run_spec(
             prompt_cache=options.cache,
         ),
         cases=cases,
-        loads=loads_of(options),
+        loads=loads,
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=requests,
             min_requests=requests * least_rounds,
-            max_requests=requests * options.rounds,
+            # `min_requests` is of each load, `max_requests` of all of them together.
+            max_requests=requests * options.rounds * len(loads),
             target_interval_width=0.1 if may_end_early else 1.0,
             warmup_requests=options.warmup_requests,
         ),

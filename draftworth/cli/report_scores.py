@@ -92,7 +92,7 @@ def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
             reason = error.strerror if isinstance(error, OSError) else error
             raise DraftworthError(
                 f"--score: {command}: cannot be started: {reason}; allowed: a program on PATH, or "
-                "the path of one, with its arguments; next: docs/metrics.md, Scores"
+                "the path of one, with its arguments; next: docs/report.md, Scores"
             ) from error
     with program:
         try:

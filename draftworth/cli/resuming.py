@@ -93,7 +93,7 @@ def _read(options: argparse.Namespace, option: str, folder: Path, command: str) 
     if begun.spec.experiment != command:
         raise UserInputError(
             f"{option}: given {begun.folder}, a run of {one_line(begun.spec.experiment)}, allowed: "
-            f"a run of {command}"
+            f"a run of {command}; next: give the folder of one"
         )
     for endpoint in begun.spec.endpoints:
         base_url(endpoint.base_url, option=f"{option}: {begun.folder}")
@@ -164,6 +164,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
     shape, sampling, price, load = spec.shape, spec.sampling, spec.price, spec.loads[0]
     concurrencies = [one.in_flight for one in spec.loads if one.in_flight]
     requests = sampling.requests_per_round
+    rounds = max(1, sampling.max_requests // (requests * len(set(spec.loads))))
     rate = getattr(load, "requests_per_second", None)
     return {
         "model": shape.model,
@@ -175,7 +176,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
         "token_ids": shape.token_ids,
         "cache": shape.prompt_cache,
         "requests_per_case": positive_int(str(requests), at_most=MAX_REQUESTS_PER_BLOCK),
-        "rounds": positive_int(str(sampling.max_requests // requests)),
+        "rounds": positive_int(str(rounds)),
         "warmup_requests": whole_number(str(sampling.warmup_requests)),
         "price_source": short_text(price.source) if price else None,
         "price_as_of": past_day(price.as_of) if price else None,

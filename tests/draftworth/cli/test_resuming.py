@@ -463,6 +463,7 @@ def test_a_run_of_two_loads_goes_on(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison()
     spec = json.loads((folder / SPECIFICATION_FILE).read_text())
     spec["loads"].append({"kind": "concurrency", "concurrency": 2})
+    spec["sampling"]["max_requests"] *= 2
     (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
     ran("compare", "--resume", folder)
     assert {block.load.label for block in read_run(folder).blocks} == {"c1", "c2"}
