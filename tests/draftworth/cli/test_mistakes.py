@@ -146,7 +146,10 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prompts import no --format sharegpt --out o --class c", ("SOURCE: given 'no'", "next: ")),
     ("estimate", ("EXPERIMENT: given nothing, allowed: an experiment file; next: ",)),
     ("profile", ("FILE: given nothing, allowed: an acceptance profile", "next: ")),
-    ("profile text.txt", ("text.txt: not JSON", "allowed: an acceptance profile, InferenceX' YA")),
+    (
+        "profile text.txt",
+        ("text.txt: not JSON", "allowed: an acceptance profile, InferenceX'", "next: `draft"),
+    ),
     ("profile .", (".: cannot be read: ", "allowed: an acceptance profile, InferenceX' YAML")),
     ("truth-server", ("--log: given nothing, allowed: new file, one line per request; next: ",)),
     ("truth-server --log no/x.log", ("--log: given no/x.log, which", "allowed: a new file", "nex")),
