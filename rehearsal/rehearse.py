@@ -225,9 +225,10 @@ def _with_options(
 ) -> ResolvedLocal:
     if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
-            f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
-            "an experiment with a local release (experiments/rehearsal.yaml); servers that run "
-            "already are measured by `draftworth compare`"
+            f"--experiment: given {experiment.path} with release {experiment.spec.release}, which "
+            "runs on AWS, allowed: an experiment with a local release, such as "
+            "experiments/rehearsal.yaml; next: `draftworth plan` says what this one takes on AWS, "
+            "and `draftworth compare` measures servers that run already"
         )
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):

@@ -16,12 +16,15 @@ from tests.support.documents import assert_block
 ACCOUNT = "draftworth/account"
 # The only module of the domain that only the engine's interpreter imports.
 ENGINE = "draftworth/estimate/forward_pass.py"
-# The only module of the domain that imports a command and the engine's installer from outside.
+# The only module of the domain that imports the engine's installer, and commands by their names.
 COMMAND_TABLE = "draftworth/cli/__init__.py"
+# The only command whose work is outside the domain.
+REHEARSE = "draftworth/cli/rehearse_command.py"
 # The only modules of the domain that import charts: those of the command `manifests`, which the
 # command table imports when it is called.
 CHART_COMMANDS = (
     "draftworth/cli/manifests.py",
+    "draftworth/cli/manifests_command.py",
     "draftworth/cli/manifests_next_steps.py",
     "draftworth/cli/manifests_winner.py",
     "draftworth/cli/manifests_winner_next_steps.py",
@@ -37,6 +40,7 @@ MAY_IMPORT = {
     ACCOUNT: {"draftworth"},
     ENGINE: {"draftworth"},
     COMMAND_TABLE: {"draftworth", "rehearsal"},
+    REHEARSE: {"draftworth", "rehearsal"},
     **{file: {"draftworth", "charts"} for file in CHART_COMMANDS},
 }
 _OF_THE_ENGINE = {"torch", "transformers", "safetensors", "vllm"}
@@ -54,6 +58,7 @@ FOREIGN = {
     ACCOUNT: {"aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "moto"},
     ENGINE: _AWS_AND_KUBERNETES,
     COMMAND_TABLE: _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
+    REHEARSE: _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
     **dict.fromkeys(CHART_COMMANDS, _AWS_AND_KUBERNETES | _OF_THE_ENGINE),
 }
 # The rooms of `draftworth`, lowest first, and which other rooms each may import.
@@ -193,7 +198,7 @@ def modules(package: str) -> list[Path]:
     path = ROOT / package
     if path.is_file():
         return [path]
-    parts = (ACCOUNT, ENGINE, COMMAND_TABLE, *CHART_COMMANDS)
+    parts = (ACCOUNT, ENGINE, COMMAND_TABLE, REHEARSE, *CHART_COMMANDS)
     apart = [ROOT / part for part in parts if part != package]
     return [f for f in sorted(path.rglob("*.py")) if not {f, *f.parents} & {*apart}]
 
@@ -220,6 +225,7 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         ("stacks", "import lambdas.metrics_publisher"),
         (ACCOUNT, "from stacks.network import NetworkStack"),
         (COMMAND_TABLE, "from charts import names"),
+        (REHEARSE, "def f():\n    from charts import names"),
         (CHART_COMMANDS[0], "import cdk8s"),
         (CHART_COMMANDS[0], "from rehearsal.install import install_engine"),
     ],

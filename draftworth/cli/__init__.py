@@ -4,10 +4,11 @@ Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wron
 gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
 process that it started.
 
-Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`. It is
-imported only when the command is called, so `import draftworth.cli` does not load the packages
-`charts` and `rehearsal`. Where a module imports what an installation may lack, the command's
-arguments are in `arguments_apart`: a module is then imported after its arguments are parsed.
+Each command is a module of this package with the command's name, `add_arguments(parser)` and
+`run(arguments) -> exit code`. It is imported only when the command is called. Where the work needs
+what an installation may lack (boto3, or the folders `charts` and `rehearsal` of a checkout), it is
+in a module elsewhere, and the one here, `NAME_command`, has the arguments and imports the work only
+in `run`: `--help` and completion need no more than the package.
 """
 
 import argparse
@@ -40,7 +41,7 @@ COMMANDS: Mapping[str, str] = {
     "report": "show the verdict of a run, as text, HTML, plots or CSV; or list the runs in S3",
     "gate": "say whether an upgrade made tokens dearer than a margin: exit code 0 or 99, JUnit",
     "stop": "end the accelerator nodes now, and watch them go; --resume lets them start again",
-    "logs": "show what the pods said, from Container Insights; needs no kubectl",
+    "logs": "show the pods' logs, from Container Insights; needs no kubectl",
     "artifacts": "list compiled graphs, and variants that have none yet; --run removes old graphs",
     "leftovers": "list what is left of an experiment in the account, with its cost per month",
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
@@ -66,12 +67,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("conformance", "truth-server", "schema", "completion"),
     ),
 }
-# A command is a module of the command's name in `draftworth.cli`. The modules of the commands in
-# `_OF_ACCOUNT` are in `draftworth.account` instead, and `_ELSEWHERE` gives other commands' modules.
-_OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
-_ELSEWHERE = {"rehearse": "rehearsal.rehearse"}
-# The commands whose arguments `arguments_apart` adds.
-_APART = (*_OF_ACCOUNT, "manifests", "rehearse")
+# The commands whose modules here are `NAME_command`, because their work is in a module NAME.
+_WORK_ELSEWHERE = (
+    *("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets"),
+    *("manifests", "rehearse"),
+)
 # For each library, the extra of this package (`pyproject.toml`) that installs it.
 EXTRAS = {
     "boto3": "aws",
@@ -176,7 +176,7 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
     """Return a parser with all command names, but only with the arguments of these `commands`."""
     parser = _Parser(
         prog="draftworth",
-        description="Does speculative decoding pay for your prompts on AWS Trainium2?",
+        description="Does speculative decoding pay for your prompts, on your servers or AWS?",
     )
     parser.add_argument("--version", action="version", version=f"draftworth {__version__}")
     several = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
@@ -187,24 +187,16 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
             name, description=summary, help=summary, add_help=is_used
         )
         if is_used:
-            _add_arguments(name, command_parser)
+            _module_of(name).add_arguments(command_parser)
     return parser
-
-
-def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    if command not in _APART:
-        module_of(command).add_arguments(parser)
-        return
-    # Imported here, because it loads pydantic, which the other commands may not need.
-    from draftworth.cli import arguments_apart
-
-    arguments_apart.add_arguments(command, parser)
 
 
 def _run(argv: Sequence[str]) -> int:
     if not argv:  # exit code 2, as from argparse if the command is missing
         parser_of().print_help(sys.stderr)
         return EXIT_MISUSE
+    if argv[0] == "help":  # `draftworth help COMMAND` is tried by whoever knows git
+        argv = [*argv[1:2], "--help"]
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         near = errors.suggestion(argv[0], COMMANDS)
         allowed = ", ".join(COMMANDS)
@@ -214,18 +206,16 @@ def _run(argv: Sequence[str]) -> int:
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         arguments = parser_of(argv[0]).parse_args(argv)
-        return int(module_of(argv[0]).run(arguments))
+        return int(_module_of(argv[0]).run(arguments))
     except ModuleNotFoundError as error:
         if str(error.name).startswith("draftworth"):
             raise
         raise _not_installed(argv[0], error) from error
 
 
-def module_of(command: str) -> ModuleType:
-    """Import a command's module and return it; ModuleNotFoundError: a library is missing."""
-    package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
-    name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
-    return importlib.import_module(name)
+def _module_of(command: str) -> ModuleType:
+    name = command.replace("-", "_") + ("_command" if command in _WORK_ELSEWHERE else "")
+    return importlib.import_module(f"draftworth.cli.{name}")
 
 
 def engine_installer() -> Callable[..., Path]:

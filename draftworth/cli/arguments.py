@@ -38,6 +38,11 @@ RUN_LIST_WORDS = (
 )
 
 
+def add_experiment(parser: argparse.ArgumentParser) -> None:
+    """Add the argument `experiment`, an experiment file."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+
+
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
     """Parse a whole number; raise ArgumentTypeError if it is not from `at_least` to `at_most`."""
     try:
@@ -103,10 +108,15 @@ def existing_path(text: str, *, allowed: str = "a file or folder that exists") -
 def run_place(text: str) -> str:
     """Return the folder or S3 address of a run; its `run.json` or another record stands for it.
 
-    An experiment file stands for its runs. ArgumentTypeError: there is no such folder or file.
+    An experiment file stands for its runs. ArgumentTypeError: there is no such folder or file, or
+    the address in S3 has no bucket.
     """
     place = of_record(text)
     if place.startswith(S3_SCHEME):
+        try:
+            run_folder.parse_s3_url(place)
+        except errors.UserInputError as error:  # argparse adds the argument's name
+            raise argparse.ArgumentTypeError(str(error)) from None
         return place
     return str(existing_path(place, allowed=RUN_WORDS))
 

@@ -87,9 +87,8 @@ class CommandParser(argparse.ArgumentParser):
     def _refuse(self, argument: str) -> NoReturn:
         if argument.startswith("-"):
             option = argument.partition("=")[0]
-            near = self._longer(option) or suggestion(
-                option, self._option_string_actions, cutoff=_ALIKE
-            )
+            near = self._behind_a_value(option) or self._longer(option)
+            near = near or suggestion(option, self._option_string_actions, cutoff=_ALIKE)
             what = f"{one_line(option, characters=80)}: {self.prog} has no such option"
             raise UserInputError(f"{what}{near}; next: {self.prog} --help")
         # An argument in a wrong place may be an address with a password, which is not printed.
@@ -100,8 +99,19 @@ class CommandParser(argparse.ArgumentParser):
             f"leave it out, or put the option before it that it belongs to: {self.prog} --help"
         )
 
+    def _behind_a_value(self, option: str) -> str:
+        """Say where a setting is written that stands behind another option's value."""
+        setting = f",{option.lstrip('-').replace('-', '_')}="
+        for action in reversed(self._actions):
+            if setting in str(action.metavar):
+                place = f"{action.option_strings[0]} {action.metavar}"
+                return f", the setting stands behind the address, as in {place}"
+        return ""
+
     def _longer(self, option: str) -> str:
-        longer = (o for o in self._option_string_actions if o.startswith(option))
+        end = option.removeprefix("-")
+        options = self._option_string_actions
+        longer = (o for o in options if o.startswith(option) or o.endswith(end))
         return f"; did you mean {name!r}?" if (name := next(longer, "")) else ""
 
     def _places(self) -> str:

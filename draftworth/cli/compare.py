@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar=f"URL{_SETTINGS}",
-        help="the server without speculation, with what it costs per hour",
+        help="the server without speculation; usd_per_hour: what it costs",
     )
     parser.add_argument(
         "--variant",
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one more run with the servers, prompts and settings of this one; options beside it "
         "change them, such as --cache salted",
     )
-    rounds = "at most, of all prompt files; fewer once the intervals are narrow (8)"
+    rounds = "at most, of each prompt file at a load; fewer once the intervals are narrow (8)"
     measure.add_request_arguments(parser, parser, rounds=rounds)
 
 
-_DEFAULTS = {**resuming.DEFAULTS, "rounds": 8, "out": Path("runs")}
+_DEFAULTS = {**resuming.DEFAULTS, "rounds": 8}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -30,7 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--trap", choices=TRAPS, action="append", help="may be given several times (default: all)")
     words = "how far a time may be off; give more on a busy machine (%(default)g)"
     add("--tolerance-percent", type=positive_number, default=TOLERANCE_PERCENT, help=words)
-    add("--timeout-seconds", type=positive_number, default=120.0, help="of each trap (%(default)g)")
+    add(
+        "--timeout-seconds",
+        type=positive_number,
+        default=120.0,
+        help="for each trap (%(default)g)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

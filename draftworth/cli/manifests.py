@@ -30,11 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
     _check_buckets(arguments)
     if arguments.winner is not None:
         unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}
-        refuse("--winner", "allowed: without it", **unused)
+        refuse("--winner", "allowed: without it; next: leave it out", **unused)
         sys.stdout.write(manifests_winner.write_winner(arguments))
         return 0
     options = {name: getattr(arguments, name) for name in manifests_winner.WINNER_OPTIONS}
-    refuse("no --winner", "allowed: with it", **options)
+    refuse(
+        "no --winner",
+        "allowed: with it; next: add --winner RUN, or leave the option out",
+        **options,
+    )
     _check_image(arguments.llmperf_image)
     user_values = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
     experiment = with_looked_up_price(load_neuron(arguments.experiment))
@@ -50,7 +54,8 @@ def _check_buckets(arguments: argparse.Namespace) -> None:
             raise UserInputError(
                 f"{option(name)}: given {one_line(value)!r}, allowed: a bucket's name by "
                 "S3's rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or "
-                "digit first and last, no two dots together, no IP address"
+                "digit first and last, no two dots together, no IP address; next: give the "
+                "name alone, without s3://"
             )
 
 
@@ -59,5 +64,5 @@ def _check_image(image: str | None) -> None:
         raise UserInputError(
             f"--llmperf-image: given {image}; allowed: {PINNED_IMAGE_WORDS}, "
             "because under a tag that moves two runs measure with different clients and a changed "
-            "Job keeps its name"
+            "Job keeps its name; next: give a tag that stays, or the digest that the registry shows"
         )

@@ -3,6 +3,8 @@
 from draftworth.errors import UserInputError
 from draftworth.untrusted import one_line
 
+DEFAULT_NAMESPACE = "default"
+
 
 def option(name: str) -> str:
     """Return the option as a user types it, such as `--results-bucket` for `results_bucket`."""

@@ -7,8 +7,7 @@ from charts.winner.measured_winner import MeasuredWinner, measured_winner
 from charts.winner.winner_files import write_winner_files
 from charts.winner.winner_objects import BUCKETS, export_of
 from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
-from draftworth.cli.arguments_apart import DEFAULT_NAMESPACE
-from draftworth.cli.manifests_options import refuse
+from draftworth.cli.manifests_options import DEFAULT_NAMESPACE, refuse
 from draftworth.cli.manifests_winner_next_steps import next_steps
 from draftworth.errors import UserInputError
 from draftworth.experiment.model import NeuronExperiment
@@ -54,7 +53,8 @@ def _measured(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
     """Read the run in a folder or at an s3:// address, and find its winner in the experiment."""
     if run_list(run_at) is not None:
         raise UserInputError(
-            f"--winner: given {run_at}, which names many runs, allowed: {RUN_WORDS}"
+            f"--winner: given {run_at}, which names many runs, allowed: {RUN_WORDS}; next: "
+            f"`draftworth report {run_at}` lists them"
         )
     with local_run(run_at) as folder:
         run = read_run(folder)
@@ -67,7 +67,8 @@ def _namespace(chosen: str | None) -> str:
     if not _DNS_LABEL.fullmatch(namespace):
         raise UserInputError(
             f"--namespace: given {one_line(namespace)!r}, allowed: lower-case letters, digits and "
-            "hyphens, at most 63, a letter or digit first and last"
+            "hyphens, at most 63, a letter or digit first and last; next: correct it, or leave it "
+            f"out for {DEFAULT_NAMESPACE}"
         )
     return namespace
 
@@ -90,6 +91,7 @@ def _image(experiment: ResolvedExperiment, chosen: str | None) -> str:
     if not is_pinned_image(chosen):
         raise UserInputError(
             f"--image: given {one_line(chosen)}; allowed: {PINNED_IMAGE_WORDS}, because under a "
-            "tag that moves another engine is served than the one that was measured"
+            "tag that moves another engine is served than the one that was measured; next: give "
+            "a tag that stays, or the digest that the registry shows"
         )
     return chosen

@@ -40,15 +40,19 @@ AfterRun = Callable[[Path, Callable[[str], None]], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the endpoint, its name and price, and the options of the requests."""
-    parser.add_argument("--base-url", help="e.g. http://localhost:8000")
+    parser.add_argument("--base-url", help="address of the server, e.g. http://localhost:8000")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--requests-per-second",
         type=arguments.positive_number,
-        help="Poisson load instead: requests at random times, at this mean rate",
+        help="instead of --concurrency: requests at random times (Poisson), at this mean rate",
     )
-    add_request_arguments(parser, load, rounds="of all prompt files; an interval takes two (1)")
-    parser.add_argument("--out", type=Path, help="folder for the run's files")
+    add_request_arguments(
+        parser,
+        load,
+        rounds="of each prompt file at a load; an interval takes two (1)",
+    )
+    parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     parser.add_argument("--name", help="the variant's name in the files (measured)")
     parser.add_argument(
         "--usd-per-hour",
@@ -101,12 +105,12 @@ def add_request_arguments(
         (
             "--warmup-requests",
             arguments.whole_number,
-            "requests before the measured ones, of each prompt file; at a rate 32 at least (1)",
+            "requests before the measured ones, which do not count; at a rate at least 32 (1)",
         ),
         (
             "--timeout-seconds",
             arguments.positive_number,
-            "a request that takes longer has failed (300.0)",
+            "a request that takes longer counts as failed (300.0)",
         ),
         ("--temperature", arguments.temperature, "0 is greedy; above, outputs are sampled (0.0)"),
         ("--seed", arguments.whole_number, "each request's own seed is drawn from it (0)"),
@@ -128,7 +132,7 @@ def add_request_arguments(
         "--fixed-length",
         action="store_true",
         default=None,
-        help="go on to --output-tokens where the model would end an output (vLLM's ignore_eos)",
+        help="all outputs have --output-tokens tokens; no model ends one (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
@@ -158,7 +162,7 @@ def run(options: argparse.Namespace) -> int:
     begun = resuming.resumed(options, "measure")
     recorded = {} if begun is None else resuming.recorded_endpoint(begun.spec)
     defaults = {**resuming.DEFAULTS, **recorded}
-    options = resuming.completed(options, begun, defaults, needed=("base_url", "out"))
+    options = resuming.completed(options, begun, defaults, needed=("base_url",))
     endpoint = run_specification.Endpoint(
         variant=arguments.name_in_files(options.name),
         base_url=arguments.base_url(options.base_url),
@@ -374,6 +378,7 @@ def run_spec(
         if begun is not None and options.prompts is None
         else _cases(options.prompts or (BUILT_IN_PROMPTS,), options.output_tokens)
     )
+    loads = loads_of(options)
     least_rounds = min(2, options.rounds) if may_end_early else options.rounds
     return RunSpec(
         experiment=name,
@@ -390,12 +395,13 @@ def run_spec(
             prompt_cache=options.cache,
         ),
         cases=cases,
-        loads=loads_of(options),
+        loads=loads,
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=requests,
             min_requests=requests * least_rounds,
-            max_requests=requests * options.rounds,
+            # `min_requests` is of each load, `max_requests` of all of them together.
+            max_requests=requests * options.rounds * len(loads),
             target_interval_width=0.1 if may_end_early else 1.0,
             warmup_requests=options.warmup_requests,
         ),

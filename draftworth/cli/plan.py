@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
+from draftworth.cli.arguments import add_experiment
 from draftworth.cli.plan_text import plan_text
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning import prices, resolved, timeline
@@ -53,7 +53,7 @@ VERBOSE_OPTION = "--verbose"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment file, the options of its time line, and the form of the output."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    add_experiment(parser)
     parser.add_argument(
         OPTION,
         action="append",
@@ -92,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
-            "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
+            "with a Neuron release: a local experiment uses no AWS nodes and has no time line; "
+            "next: leave them out, or `make rehearse` to run it"
         )
     today = datetime.now(UTC).date()
     sentences = [note.sentence for note in notes(experiment, run=first, today=today)]
@@ -131,7 +132,7 @@ def _first_and_second(
         if name not in names:
             raise UserInputError(
                 f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(names)}"
-                f"{suggestion(name, names)}"
+                f"{suggestion(name, names)}; next: give names of variants in {experiment.path}"
             )
     first = timeline.forecast(experiment, assumed, compiled=compiled)
     return first, timeline.forecast(experiment, assumed, second=True)

@@ -21,12 +21,13 @@ from draftworth.measuring.http_client import API_KEY_VARIABLE
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import new_run_id
 from draftworth.measuring.unended_runs import BegunRun
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, SPECIFICATION_FILE
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, RUNS_FOLDER, SPECIFICATION_FILE
 from draftworth.untrusted import one_line
 
 # The values that options have in a new run if they are not given.
 DEFAULTS: dict[str, Any] = {
     "name": "measured",
+    "out": Path(RUNS_FOLDER),
     "output_tokens": 128,
     "requests_per_case": 8,
     "rounds": 1,
@@ -44,7 +45,7 @@ DEFAULTS: dict[str, Any] = {
 _EXAMPLES = {
     "baseline": "draftworth compare --baseline http://localhost:8000 --variant "
     "fast=http://localhost:8001,window=5",
-    "base_url": "draftworth measure --base-url http://localhost:8000 --out runs",
+    "base_url": "draftworth measure --base-url http://localhost:8000",
 }
 
 
@@ -92,7 +93,7 @@ def _read(options: argparse.Namespace, option: str, folder: Path, command: str) 
     if begun.spec.experiment != command:
         raise UserInputError(
             f"{option}: given {begun.folder}, a run of {one_line(begun.spec.experiment)}, allowed: "
-            f"a run of {command}"
+            f"a run of {command}; next: give the folder of one"
         )
     for endpoint in begun.spec.endpoints:
         base_url(endpoint.base_url, option=f"{option}: {begun.folder}")
@@ -168,6 +169,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
     shape, sampling, price, load = spec.shape, spec.sampling, spec.price, spec.loads[0]
     concurrencies = [one.in_flight for one in spec.loads if one.in_flight]
     requests = sampling.requests_per_round
+    rounds = max(1, sampling.max_requests // (requests * len(set(spec.loads))))
     rate = getattr(load, "requests_per_second", None)
     return {
         "model": shape.model,
@@ -179,7 +181,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
         "token_ids": shape.token_ids,
         "cache": shape.prompt_cache,
         "requests_per_case": positive_int(str(requests), at_most=MAX_REQUESTS_PER_BLOCK),
-        "rounds": positive_int(str(sampling.max_requests // requests)),
+        "rounds": positive_int(str(rounds)),
         "warmup_requests": whole_number(str(sampling.warmup_requests)),
         "price_source": short_text(price.source) if price else None,
         "price_as_of": past_day(price.as_of) if price else None,

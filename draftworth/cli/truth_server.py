@@ -26,8 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--log", required=True, type=Path, metavar="FILE", help="new file, one line per request")
     port = partial(whole_number, at_most=65_535)
     add("--port", type=port, default=0, help="port on 127.0.0.1; 0, the default, takes a free one")
-    add("--seconds", type=positive_number, default=3600.0, help="stop after these (%(default)g)")
-    add("--requests", type=positive_int, default=10_000, help="stop after so many (%(default)s)")
+    add(
+        "--seconds", type=positive_number, default=3600.0, help="stop after this long (%(default)g)"
+    )
+    add("--requests", type=positive_int, default=10_000, help="stop after this many (%(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:

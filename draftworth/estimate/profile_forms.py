@@ -64,7 +64,7 @@ def inferencex(target: str, draft: acceptance_profile.DraftAcceptance) -> str:
 _READABLE = (
     "an acceptance profile, InferenceX' YAML (model: mode: window: tokens per step), vLLM's "
     "/metrics as text, CSV with the columns position and accepted, or JSON with "
-    f"{' or '.join(_RATES)}"
+    f"{' or '.join(_RATES)}; next: `draftworth report RUN --profile FILE` writes one"
 )
 
 

@@ -80,7 +80,9 @@ def describe(block: BlockResult) -> str:
     if excluded:
         notes.append(f"{excluded} excluded")
     suffix = f" ({', '.join(notes)})" if notes else ""
-    return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"
+    return (
+        f"{block.prompt_class}/{block.case}, {block.load.cell}, {block.variant}: {middle}{suffix}"
+    )
 
 
 # If servers are lost this often in the same block, the block itself may make them fail.

@@ -95,12 +95,14 @@ def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
     if match is None:
         raise UserInputError(
             f"{OPTION}: given {text!r}, allowed: NAME=NUMBER or NAME=LOW..HIGH, for example "
-            "node_start_minutes=5 or compile_minutes=30..60"
+            "node_start_minutes=5 or compile_minutes=30..60; next: give a name and a number, once "
+            "for each assumption"
         )
     name = match[1].strip()
     if name not in assumed:
         raise UserInputError(
             f"{OPTION}: given {name!r}, allowed: {', '.join(assumed)}{suggestion(name, assumed)}"
+            "; next: `draftworth plan FILE` without it shows what each of them makes of the run"
         )
     low, high, unit = float(match[2]), float(match[3] or match[2]), assumed[name].unit
     try:
@@ -108,7 +110,7 @@ def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
     except ValueError as error:
         raise UserInputError(
             f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, from 0 (of "
-            f"a speed {_MIN_SPEED}) to {_MAX:,.0f}, all in {unit}"
+            f"a speed {_MIN_SPEED}) to {_MAX:,.0f}, all in {unit}; next: correct the numbers"
         ) from error
 
 

@@ -132,7 +132,7 @@ def _members(record: Any) -> dict[str, Any]:
 def load_record(kind: type[T], data: bytes | str) -> T:
     """Parse a record of type `kind`; raise RecordError if the data is not such a record.
 
-    The error is an OtherVersionError if the data has another `schema` than `kind`.
+    The error is an OtherVersionError if the data's `schema` is another version of that of `kind`.
     """
     return cast(T, _convert_record(kind, load_object(data, keys_once=True), ""))
 
@@ -310,12 +310,16 @@ def _check_schema(allowed: str, value: dict[str, Any], where: str) -> None:
     schema = value.get("schema")
     if schema == allowed:
         return
+    given_words = f"{_below(where, 'schema')}: given {_short.repr(schema):.80}, allowed {allowed!r}"
+    if isinstance(schema, str) and _kind_of(schema) != _kind_of(allowed):
+        raise RecordError(f"{given_words}; next: give a file of the allowed kind")
     version = value.get("draftworth_version")
     writer = f"draftworth {version!r:.40}" if version else "the version of draftworth"
-    raise OtherVersionError(
-        f"{_below(where, 'schema')}: given {_short.repr(schema):.80}, allowed {allowed!r}; "
-        f"next: read it with {writer} that wrote it"
-    )
+    raise OtherVersionError(f"{given_words}; next: read it with {writer} that wrote it")
+
+
+def _kind_of(schema: str) -> str:
+    return schema.rpartition("/")[0]
 
 
 @cache

@@ -37,7 +37,7 @@ def not_pooled_words(why: pooling.WhyNotPooled) -> str:
                 "that together"
             )
         case pooling.RunTwice(run_id=run_id):
-            return f"RUN: given {run_id} twice, allowed: each run once"
+            return f"RUN: given {run_id} twice, allowed: each run once; next: name it once"
         case pooling.RunsDiffer():
             instead = ", or compare both with --against" if why.may_be_compared else ""
             how = differences_words(why.differences)

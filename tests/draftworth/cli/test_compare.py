@@ -338,6 +338,15 @@ def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
     assert "--prompts PROMPTS --concurrency 1 --concurrency 4 --requests-per-case 8" in output
 
 
+def test_each_of_several_loads_has_all_rounds(compared: Compared) -> None:
+    servers = ("--baseline", "{}", "--variant", "fast={}")
+    output = compared(*servers, "--concurrency", "4,1", "--requests-per-case", "4")
+    assert "[block 1 of 8 to 12, round 1]" in output
+    run = next((compared.folder / "runs").iterdir())
+    rounds = {(block.load.label, block.round) for block in read_run(run).blocks}
+    assert rounds >= {("c1", 1), ("c1", 2), ("c4", 1), ("c4", 2)}
+
+
 def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:
     servers = ("--baseline", "{}", "--variant", "fast={}")
     assert "--concurrency: given '1,x', allowed: a whole number, 1 to" in compared(

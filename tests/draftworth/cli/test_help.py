@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.cli import COMMANDS, GROUPS, arguments_apart, module_of
+from draftworth.cli import COMMANDS, GROUPS, rehearse_command
 from rehearsal.trained import fetching
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
@@ -54,10 +54,18 @@ def test_every_help_needs_no_more_than_the_package() -> None:
     assert done.stdout.count("exit 0") == len(COMMANDS)
 
 
-@pytest.mark.parametrize("command", arguments_apart.ARGUMENTS)
-def test_arguments_apart_are_of_modules_without_them(command: str) -> None:
-    assert not hasattr(module_of(command), "add_arguments")
+@pytest.mark.parametrize("command", ["compare", "stop"])
+def test_help_as_a_command_is_its_help(
+    command: str, capsys: pytest.CaptureFixture[str], ran: Ran
+) -> None:
+    texts = []
+    for line in (["help"], ["--help"], ["help", command], [command, "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            ran(*line)
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2] == texts[3]
+    assert "given 'no-command'" in ran("help", "no-command", code=2)
 
 
 def test_the_pairs_of_the_help_are_those_fetched() -> None:
-    assert (*fetching.PAIRS,) == arguments_apart.PAIRS
+    assert (*fetching.PAIRS,) == rehearse_command.PAIRS

@@ -30,7 +30,7 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "compare --baseline http://127.0.0.1:1",
         ("--variant: given nothing, allowed: a value; or --resume RUN", "next: for example"),
     ),
-    ("measure", ("--base-url, --out: given nothing", "next: for example draftworth measure --ba")),
+    ("measure", ("--base-url: given nothing", "next: for example draftworth measure --base-url")),
     (
         "compare http://127.0.0.1:1",
         (
@@ -83,6 +83,36 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "compare --baseline http://nohost.invalid --variant fast=http://127.0.0.1:2",
         ("--baseline: given http://nohost.invalid/v1/models: ", "next: start it, or correct"),
     ),
+    (
+        f"compare {SERVERS} --window 5",
+        (
+            "--window: draftworth compare has no such option, the setting stands behind the addr",
+            "as in --variant NAME=URL[,window=K",
+            "next: ",
+        ),
+    ),
+    ("compare --usd-per-hour 5", ("the setting stands behind the address", "next: ")),
+    ("measure --url x", ("--url: draftworth measure has no such option; did you mean '--base-u",)),
+    ("report s3://", ("RUN: given 's3://', allowed: s3://BUCKET/PREFIX", "next: draftworth repo")),
+    (f"plan {QWEN} --assume x", ("--assume: given 'x', allowed: NAME=NUMBER", "next: give a nam")),
+    (f"plan {QWEN} --assume x=1", ("--assume: given 'x', allowed: deploy_m", "next: `draftworth")),
+    (f"plan {QWEN} --compiled x", ("--compiled: given 'x', allowed: baseline", "next: give names")),
+    (
+        f"manifests {QWEN} --out o --image x",
+        ("--image: given x with no --winner, allowed: with it", "next: add --winner RUN, or leav"),
+    ),
+    (
+        f"manifests {QWEN} --out o --results-bucket s3://x",
+        ("--results-bucket: given 's3://x', allowed: ", "next: give the name alone, without s3://"),
+    ),
+    (
+        f"manifests {QWEN} --out o --llmperf-image x:latest",
+        ("--llmperf-image: given x:latest; allowed: ", "next: give a tag that"),
+    ),
+    (
+        f"rehearse --experiment {QWEN}",
+        ("--experiment: given ", "allowed: an experiment with a local release", "next: `draftwor"),
+    ),
     ("report", ("RUN: given nothing, allowed: the folder of a run", "next: draftworth report -")),
     ("report nowhere", ("RUN: given 'nowhere', allowed: the folder of a run", "next: draftwor")),
     ("report s3:/bucket/x", ("RUN: given 's3:/bucket/x'", "or s3://BUCKET/PREFIX of one", "next")),
@@ -116,7 +146,10 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prompts import no --format sharegpt --out o --class c", ("SOURCE: given 'no'", "next: ")),
     ("estimate", ("EXPERIMENT: given nothing, allowed: an experiment file; next: ",)),
     ("profile", ("FILE: given nothing, allowed: an acceptance profile", "next: ")),
-    ("profile text.txt", ("text.txt: not JSON", "allowed: an acceptance profile, InferenceX' YA")),
+    (
+        "profile text.txt",
+        ("text.txt: not JSON", "allowed: an acceptance profile, InferenceX'", "next: `draft"),
+    ),
     ("profile .", (".: cannot be read: ", "allowed: an acceptance profile, InferenceX' YAML")),
     ("truth-server", ("--log: given nothing, allowed: new file, one line per request; next: ",)),
     ("truth-server --log no/x.log", ("--log: given no/x.log, which", "allowed: a new file", "nex")),

@@ -445,8 +445,8 @@ def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
-    output = ran("measure", "--base-url", "x", code=2)
-    assert "--out: given nothing, allowed: a value; or --resume RUN alone" in output
+    output = ran("measure", "--model", "x", code=2)
+    assert "--base-url: given nothing, allowed: a value; or --resume RUN alone" in output
     output = ran("compare", code=2)
     assert "--baseline, --variant: given nothing, allowed: a value" in output
 
@@ -463,6 +463,7 @@ def test_a_run_of_two_loads_goes_on(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison()
     spec = json.loads((folder / SPECIFICATION_FILE).read_text())
     spec["loads"].append({"kind": "concurrency", "concurrency": 2})
+    spec["sampling"]["max_requests"] *= 2
     (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
     ran("compare", "--resume", folder)
     assert {block.load.label for block in read_run(folder).blocks} == {"c1", "c2"}

@@ -77,6 +77,9 @@ def test_other_major_versions_and_missing_keys_are_refused(file: Path) -> None:
         codec.OtherVersionError, match=r"read it with draftworth '7\.1\.0' that wrote it"
     ):
         codec.load_record(kinds[0], json.dumps({**changed, "draftworth_version": "7.1.0"}))
+    with pytest.raises(codec.RecordError, match="give a file of the allowed kind") as refused:
+        codec.load_record(kinds[0], json.dumps({**value, "schema": "draftworth.another/1"}))
+    assert not isinstance(refused.value, codec.OtherVersionError)
     key = "deployments" if "deployments" in value else list(value)[2]
     del value[key]
     with pytest.raises(codec.RecordError, match=f"missing keys \\['{key}'\\]"):
