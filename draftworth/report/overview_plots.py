@@ -11,14 +11,13 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
-from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report.drawing import Plot, legend, short, themed
 from draftworth.report.first_screen import at_load, is_decided_by
 from draftworth.report.percent import says_nothing
 from draftworth.report.plots import ladder_plot, slug
 from draftworth.report.sentences import ladder_words
-from draftworth.report.words import INTERVAL, change, cost_phrase
+from draftworth.report.words import INTERVAL, UNPROVEN, change, cost_phrase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +80,8 @@ def _cost_title(facts: RunFacts, first: Comparison, ratio: Estimate) -> str:
         variant = short(split.comparison.variant)
         return f"{variant} is proven cheaper for {classes} alone"
     cost = cost_phrase(ratio.value, ratio.low, ratio.high)
-    unproven = ", not proven" if first.judgement is Judgement.INCONCLUSIVE else ""
     traffic = f"{short(first.traffic.name)}{at_load(facts, first.traffic)}"
-    return f"{traffic}: {short(first.variant)} {cost}{unproven}"
+    return f"{traffic}: {short(first.variant)} {cost}{UNPROVEN.get(first.judgement, '')}"
 
 
 def _counts(rows: Sequence[tuple[Comparison, Estimate]]) -> str:
