@@ -83,8 +83,8 @@ def add_request_arguments(
         type=arguments.existing_path,
         nargs="+",
         metavar="PATH",
-        help="a .jsonl file, the folder of a prompt class, or a folder of such folders; may be "
-        "several (default: 16 prompts that come with the package, half of them structured)",
+        help="a .jsonl file, the folder of a prompt class, or a folder of such folders; or several "
+        "of these (default: 16 prompts that come with the package, half of them structured)",
     )
     requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
