@@ -69,8 +69,8 @@ class _Lines:
 
 def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
     """Yield (number of its first line, cells) of each row that is not empty."""
-    # The reader's usual limit is 128 KiB. It is of the process, where nothing else reads CSV.
-    csv.field_size_limit(LIMIT_BYTES)
+    # The reader's usual limit is 128 KiB. It is of the whole process, so it is put back.
+    usual_limit = csv.field_size_limit(LIMIT_BYTES)
     first = next(lines, "")
     number = 1
     try:
@@ -80,6 +80,8 @@ def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
             number, lines.row_bytes = lines.number + 1, 0
     except csv.Error as error:
         raise lines.broken(number) from error
+    finally:
+        csv.field_size_limit(usual_limit)
 
 
 def _after(first: str, lines: Iterator[str]) -> Iterator[str]:

@@ -108,6 +108,7 @@ def healthy(request: Request) -> Sequence[Step]:
     return plain("200 OK", b"") if request.method == "GET" else completion(4, 4)
 
 
+@pytest.mark.usefixtures("_every_request_counts")
 def test_a_server_gets_the_baselines_requests(ran: Ran, tmp_path: Path) -> None:
     """The prompts, the load and the settings are those of the baseline's run."""
     (tmp_path / "mails").mkdir()
