@@ -30,27 +30,29 @@ EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 COMMANDS: Mapping[str, str] = {
     "init": "write an experiment for AWS, from a few answers or flags",
     "plan": "show what an experiment costs, how long it takes and what it runs; no AWS call",
-    "preflight": "check the account before a deploy: region, quota, reservation, bootstrap, secret",
+    "preflight": "check the account before a deploy: region, quota, reservation, bootstrap, "
+    "secrets",
     "price": "ask AWS once what a node costs, if the experiment names no price",
-    "manifests": "write every Kubernetes object as YAML, for a cluster of yours; --winner RUN: "
-    "the winner alone",
+    "manifests": "write every Kubernetes object as YAML, for a cluster of yours; with --winner RUN "
+    "the winner's alone",
     "compare": "compare your own OpenAI-compatible servers: does speculation pay on them?",
-    "measure": "measure one OpenAI-compatible server, as an experiment measures its servers",
-    "prompts": "make prompt sets of logs (OpenAI, Anthropic, OpenTelemetry, CSV, others) and "
-    "public sets: prompts import",
+    "measure": "measure one OpenAI-compatible server in the way an experiment does",
+    "prompts": "import prompts from logs (OpenAI, Anthropic, OpenTelemetry, CSV, others) and "
+    "public sets; choose a few that stand for all",
     "report": "show the verdict of a run, as text, HTML, plots or CSV; or list the runs in S3",
-    "gate": "say whether an upgrade made tokens dearer than a margin: exit code 0 or 99, JUnit",
+    "gate": "check that an upgrade raises the cost of a token by at most a margin: exit code 0 or "
+    "99, JUnit",
     "stop": "end the accelerator nodes now, and watch them go; --resume lets them start again",
     "logs": "show the pods' logs, from Container Insights; needs no kubectl",
     "artifacts": "list compiled graphs, and variants that have none yet; --run removes old graphs",
     "leftovers": "list what is left of an experiment in the account, with its cost per month",
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
-    "estimate": "forecast what a draft would yield, from outputs that exist; needs no device",
-    "profile": "convert acceptance profiles to the forms of vLLM, SGLang and others, and back",
+    "estimate": "forecast from existing outputs what a draft would yield; needs no accelerator",
+    "profile": "convert acceptance profiles to and from the forms of vLLM, SGLang and others",
     "truth-server": "run a server with a known token timeline, to check load generators",
     "conformance": "check the figures of a load generator: conformance -- COMMAND {url}",
-    "completion": "print a shell's completion of these commands and their options",
+    "completion": "print a shell script that completes these commands and their options",
     "schema": "print the JSON Schema of experiment files, for editors",
 }
 # The help's headings, and the commands below each.

@@ -36,16 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar=f"URL{_SETTINGS}",
-        help="the server without speculation; usd_per_hour: what it costs",
+        help="the server without speculation; usd_per_hour: its price",
     )
     parser.add_argument(
         "--variant",
         action="append",
         metavar=f"NAME=URL{_SETTINGS}",
-        help="a server with speculation; may be repeated. K: number of drafted tokens per step; "
-        "without it, acceptance is reported only where the server counts it. MIN-MAX: vLLM's "
-        "prompt_lookup_min and _max, if it drafts by n-grams; then the answer says what the engine "
-        f"loses. E.g. {_EXAMPLE}",
+        help="a server with speculation; may be repeated. window: drafted tokens per step (without "
+        "it, acceptance is reported only if the server counts it). ngram: for a server that drafts "
+        "by n-grams, its prompt_lookup_min and prompt_lookup_max (vLLM); the answer then says how "
+        f"many tokens per step the engine loses. For example {_EXAMPLE}",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     # Only `measure` has the option --requests-per-second: at a given rate of requests there is no
@@ -55,10 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--again",
         metavar="RUN",
         type=Path,
-        help="one more run with the servers, prompts and settings of this one; options beside it "
+        help="measure again with the servers, prompts and settings of RUN; options beside it "
         "change them, such as --cache salted",
     )
-    rounds = "at most, of each prompt file at a load; fewer once the intervals are narrow (8)"
+    rounds = (
+        "at most this many rounds of a prompt file at a load; fewer once intervals are narrow (8)"
+    )
     measure.add_request_arguments(parser, parser, rounds=rounds)
 
 

@@ -27,14 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("command", nargs="+", metavar="COMMAND", help=words)
     words = "form of the report; lines: JSON lines on standard output (docs/conformance.md)"
     add("--form", choices=FORMS, default="lines", help=words)
-    add("--trap", choices=TRAPS, action="append", help="may be given several times (default: all)")
+    words = "only this trap; may be given several times (default: all)"
+    add("--trap", choices=TRAPS, action="append", help=words)
     words = "how far a time may be off; give more on a busy machine (%(default)g)"
     add("--tolerance-percent", type=positive_number, default=TOLERANCE_PERCENT, help=words)
     add(
         "--timeout-seconds",
         type=positive_number,
         default=120.0,
-        help="for each trap (%(default)g)",
+        help="how long a trap may take (%(default)g)",
     )
 
 

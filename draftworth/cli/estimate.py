@@ -92,15 +92,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("estimates"),
-        help="where readings and downloaded checkpoints are kept, so that an interrupted command "
-        "goes on (%(default)s)",
+        help="where partial results and downloaded checkpoints are kept, so that an interrupted "
+        "command can go on (%(default)s)",
     )
     add(
         "--card",
         metavar="PATH",
         type=Path,
-        help="step-cost card of any run: step_costs.json or the run's folder (default: that of the "
-        "run given with --answers; else the range that is published for the method)",
+        help="what steps cost: step_costs.json of any run, or the run's folder (default: that of "
+        "the run given with --answers; else the range that is published for the method)",
     )
     add(
         "--tokens-per-day",
@@ -128,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path(".engine-venv"),
-        help="where torch and transformers are, or get installed (%(default)s)",
+        help="where torch and transformers are, or will be installed (%(default)s)",
     )
 
 

@@ -44,30 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         action="append",
         required=True,
-        help=f"before the change: {RUN_WORDS}; may be repeated: each is a start of the servers",
+        help=f"a run before the change: {RUN_WORDS}; may be repeated, one for each start of the "
+        "server",
     )
     parser.add_argument(
         "--candidate",
         metavar="URL_OR_RUN",
         action="append",
         required=True,
-        help="after the change: runs, or the address of a server, to which the requests of the "
-        "baseline's run are sent now",
+        help="a run after the change, or the address of a server, to which the requests of the "
+        "baseline are then sent; may be repeated",
     )
     parser.add_argument(
         "--at-most",
         metavar="PERCENT",
         type=_margin,
         required=True,
-        help="how much more a token may cost, such as 3%%",
+        help="the margin: how much more a token may cost, such as 3%%",
     )
     parser.add_argument(
         "--undecided",
         choices=("fail", "pass"),
         default="fail",
-        help=f"the exit code if the runs decide nothing: {EXIT_NOT_HELD} (fail), or 0 (pass)",
+        help=f"the exit code of an undecided gate: {EXIT_NOT_HELD} (fail, the default) or 0 (pass)",
     )
-    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit's XML")
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write a JUnit XML file")
     parser.add_argument(
         "--markdown", metavar="FILE", type=Path, help="write a summary for a pull request"
     )
@@ -78,7 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add a row to this CSV file, which Apache Otava can read",
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("runs"), help="folder for a measured run"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("runs"),
+        help="folder for the run that measures the candidate (%(default)s)",
     )
 
 

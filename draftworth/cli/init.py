@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="source",
         metavar="RUN_OR_LOG",
         type=of_record,
-        help="take what is known from a run's folder, an imported prompt class, or a log file, "
-        "whose prompts are imported into --prompts",
+        help="take answers from a run's folder, an imported prompt class, or a log file, whose "
+        "prompts are then imported into --prompts",
     )
     parser.add_argument(
         "--format", choices=FORMATS, default="openai-jsonl", help="the form of a log (%(default)s)"

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_pod,
         default="",
         metavar="PREFIX",
-        help="only pods whose names begin so: vllm-, slot1-vllm-, llmperf-, stage-, ...",
+        help="only pods whose names begin with PREFIX: vllm-, slot1-vllm-, llmperf-, stage-, ...",
     )
     parser.add_argument(
         "--since-minutes",
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="lines of the last N minutes (%(default)s)",
     )
-    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="go on with new lines until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:

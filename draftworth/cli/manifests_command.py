@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--namespace", help=f"namespace of the winner's objects (default: {DEFAULT_NAMESPACE})"
     )
     parser.add_argument(
-        "--image", help="an image with the engine that a local experiment ran on, for its winner"
+        "--image", help="for the winner of a local experiment: an image with its engine"
     )
 
 

@@ -50,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_request_arguments(
         parser,
         load,
-        rounds="of each prompt file at a load; an interval takes two (1)",
+        rounds="rounds of each prompt file at a load; an interval takes at least two (1)",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     parser.add_argument("--name", help="the variant's name in the files (measured)")
     parser.add_argument(
         "--usd-per-hour",
         type=arguments.positive_number,
-        help="price of the server, for the cost of its tokens and `report RUN --against` this run",
+        help="price of the server, for what a token costs, and for `report RUN --against` this run",
     )
 
 
@@ -83,8 +83,8 @@ def add_request_arguments(
         type=arguments.existing_path,
         nargs="+",
         metavar="PATH",
-        help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment "
-        "(default: 16 prompts of the package, half of them structured)",
+        help="a .jsonl file, the folder of a prompt class, or a folder of such folders; or several "
+        "of these (default: 16 prompts that come with the package, half of them structured)",
     )
     requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
@@ -100,12 +100,12 @@ def add_request_arguments(
             _output_tokens,
             "longest output in tokens; a prompt may set a lower max_tokens (128)",
         ),
-        ("--requests-per-case", requests, "measured requests of each prompt file in a round (8)"),
+        ("--requests-per-case", requests, "requests of each prompt file to measure in a round (8)"),
         ("--rounds", arguments.positive_int, rounds),
         (
             "--warmup-requests",
             arguments.whole_number,
-            "requests before the measured ones, which do not count; at a rate at least 32 (1)",
+            "requests that come first and do not count (1; if they come at a rate, at least 32)",
         ),
         (
             "--timeout-seconds",
@@ -126,26 +126,26 @@ def add_request_arguments(
         "--price-as-of",
         metavar="YYYY-MM-DD",
         type=arguments.past_day,
-        help="the day on which they were looked up (default: today)",
+        help="the day on which prices were looked up (default: today)",
     )
     parser.add_argument(
         "--fixed-length",
         action="store_true",
         default=None,
-        help="all outputs have --output-tokens tokens; no model ends one (vLLM's ignore_eos)",
+        help="make every output --output-tokens long; the model cannot end it (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
         action="store_true",
         default=None,
-        help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
+        help="keep the ids of output tokens in the transcripts (vLLM 0.10.2 and later)",
     )
     parser.add_argument(
         "--cache",
         choices=get_args(results.PromptCache),
-        help="which measured prompts a server's prefix cache may hold. cold, the default: none; "
-        "if it holds some, no cost is judged; salted: none, because each request has a cache_salt "
-        "of its own (vLLM); warm: any, because your traffic repeats prompts too",
+        help="which measured prompts a server's prefix cache may hold. cold, the default: none, "
+        "and no cost is judged if it holds some; salted: none, because each request has a "
+        "cache_salt of its own (vLLM); warm: any, because your traffic repeats prompts too",
     )
     parser.add_argument(
         "--resume",

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="VARIANT",
-        help="this variant's compiled graph is in the bucket already; may be given several times",
+        help="this variant's compiled graph is already in the bucket; may be given several times",
     )
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(

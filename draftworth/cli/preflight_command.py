@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --find: only these regions, e.g. us-east-2,sa-east-1",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the results as JSON, as docs/json.md has them"
+        "--json",
+        action="store_true",
+        help="print the checks as JSON, as docs/json.md describes them",
     )
 
 

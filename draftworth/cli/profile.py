@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--draft", metavar="NAME", help="only this draft")
     parser.add_argument("--class", metavar="NAME", dest="prompt_class", help="only this class")
-    parser.add_argument("--drafts-checked", metavar="N", help="only the window of N drafts")
+    parser.add_argument("--drafts-checked", metavar="N", help="only the window of N drafted tokens")
 
 
 def run(arguments: argparse.Namespace) -> int:

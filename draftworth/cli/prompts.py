@@ -36,7 +36,7 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "import",
         help="write prompt files from a log",
         description="Write DIR/NAME/CASE.jsonl, and DIR/NAME/answers/CASE.jsonl where the log has "
-        "answers. Nothing of a prompt is printed.",
+        "answers. No text of a prompt is printed.",
     )
     action.add_argument(
         "source",
@@ -50,8 +50,8 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--map",
         action="append",
         metavar="NAME=PATH",
-        help="for any other form, once for each part: where the parts of a request are in a record "
-        f"({', '.join(COLUMNS)}), for example messages=inputs.messages",
+        help="for any other form: where a record has this part of a request "
+        f"({', '.join(COLUMNS)}), for example messages=inputs.messages; give it once for each part",
     )
     action.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="folder of prompt classes"
@@ -62,23 +62,24 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     action.add_argument(
         "--case",
         metavar="NAME",
-        help="the case's name (default: the set's categories, or the source)",
+        help="name of the case (default: the categories of the set, or the name of the source)",
     )
     action.add_argument(
         "--max-prompts",
         type=partial(positive_int, at_most=_MOST_PROMPTS),
         default=ImportOrder.max_prompts,
-        help="prompts of each case, drawn at random from all different ones (%(default)s)",
+        help="at most this many prompts of a case, drawn at random from all that differ "
+        "(%(default)s)",
     )
     action.add_argument(
-        "--seed", type=whole_number, default=0, help="another seed draws others (%(default)s)"
+        "--seed", type=whole_number, default=0, help="another seed draws other ones (%(default)s)"
     )
 
 
 def _add_choose(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     action = actions.add_parser(
         "choose",
-        help="choose the few prompts to measure that stand for all of a log",
+        help="choose a few prompts to measure that stand for all of a log",
         description="Write DIR/NAME/chosen.jsonl, and DIR/NAME.traffic.json for `draftworth report "
         "RUN --traffic`, which then says what all of the log's prompts cost.",
     )
@@ -113,7 +114,7 @@ def _add_choose(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="prompts to choose (%(default)s)",
     )
     action.add_argument(
-        "--seed", type=whole_number, default=0, help="another seed chooses others (%(default)s)"
+        "--seed", type=whole_number, default=0, help="another seed chooses other ones (%(default)s)"
     )
 
 

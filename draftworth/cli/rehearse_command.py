@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--pair",
         choices=PAIRS,
-        help="measure published models and prompts, which are fetched first, and check the run",
+        help="fetch published models and prompts, measure them, and check the run",
     )
     parser.add_argument(
         "--out",
@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         type=Path,
         default=Path(".engine-venv"),
-        help="where the CPU engine is, or gets installed (%(default)s)",
+        help="where the CPU engine is, or will be installed (%(default)s)",
     )
     parser.add_argument(
         "--repetitions",
         type=partial(whole_number, at_least=1, at_most=MAX_REPETITIONS),
-        help="times to measure, each with servers that are started anew (default: the file's)",
+        help="how often to measure, each time with servers started anew (default: the file's)",
     )
     parser.add_argument(
         "--control",

@@ -70,13 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--score",
         metavar="COMMAND",
-        help="a program that scores the outputs of both sides: docs/report.md, Scores",
+        help="a program that scores the outputs of both sides (docs/report.md)",
     )
     parser.add_argument(
         "--claims",
         metavar="FILE",
         type=_claims_in,
-        help="published figures; the report says which of them the run reproduces: docs/claims.md",
+        help="published figures; the report says which of them the run reproduces (docs/claims.md)",
     )
     parser.add_argument(
         "--out",

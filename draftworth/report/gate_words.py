@@ -7,7 +7,7 @@ from draftworth.errors import counted
 from draftworth.report.percent import changes, signed_percent
 from draftworth.report.reason_sentences import not_comparable_words
 
-_INTERVAL = f"each end of an interval is right in {(1 + CONFIDENCE) / 2:.0%} of gates"
+_INTERVAL = f"both bounds of an interval are one-sided {(1 + CONFIDENCE) / 2:.0%} confidence limits"
 
 
 def gate_lines(gate: Gate) -> Iterator[str]:
