@@ -86,13 +86,15 @@ def print_run(arguments: argparse.Namespace, folder: Path) -> None:
 def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
     """If Ctrl-C or a full disk ends the `with` block, print what was measured until then.
 
-    folder: the run's folder. The exception is raised again.
+    folder: the run's folder; if it does not exist, the run has not begun. The exception is raised
+    again.
     """
     try:
         yield
     except (KeyboardInterrupt, StorageFullError):
         try:
-            print_run(arguments, folder)
+            if folder.is_dir():
+                print_run(arguments, folder)
         except UserInputError as error:  # the run has no finished block
             print(error, file=sys.stderr)
         raise
@@ -137,8 +139,8 @@ def _for_the_engine(facts: RunFacts, runs_at: Sequence[str]) -> Iterator[str]:
     """Yield the command that says what the engine of a user's own server loses, if nothing does."""
     result = facts.run.result
     speculates = any(most > 1 for most in result.max_tokens_per_step.values())
-    may_be_asked = result.of_own_servers and result.status == "complete" and len(runs_at) == 1
-    if speculates and may_be_asked and not facts.engine_losses:
+    is_whole_run = result.status == "complete" and len(runs_at) == 1
+    if speculates and result.of_own_servers and is_whole_run and not facts.engine_losses:
         run = shlex.quote(runs_at[0])
         yield f"{invocation()} estimate EXPERIMENT --answers {run} (what its engine loses)"
 

@@ -108,6 +108,16 @@ def test_a_measurement_ended_by_signals_can_be_resumed(
     assert last_entry(folder).reason == TERMINATED
 
 
+def test_nothing_is_said_of_an_unbegun_run(tmp_path: Path) -> None:
+    """The server never says which models it serves, so no run has begun."""
+    with stream_server(lambda _: [Sleep(60.0)]) as silent:
+        process = start(silent, tmp_path)
+        wait_until(lambda: bool(silent.requests))
+        process.terminate()
+        _, errors = process.communicate(timeout=HANGS_AFTER_SECONDS)
+    assert errors.splitlines() == ["draftworth: interrupted"]
+
+
 def last_entry(folder: Path) -> Entry:
     """The last entry that the process wrote into the run's journal, a record of its events."""
     *_, last = read_begun_run(folder).history.entries
