@@ -11,17 +11,23 @@ single start, if the other has enough.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import VariancePart
-from draftworth.analysis.pairing import Traffic, repetition_of, samples_of
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_traffic
-from draftworth.analysis.spread import Spread, half_width_of, spread
+from draftworth.analysis.pairing import Traffic, repetition_of
+from draftworth.analysis.ratios import log_seconds_per_token
+from draftworth.analysis.spread import (
+    MANY_REPETITIONS,
+    Spread,
+    half_width_of,
+    spread,
+    whole_repetitions,
+)
 from draftworth.records.results import BlockResult
 
-# With fewer degrees of freedom, Student's t makes the interval uselessly wide.
-MIN_DEGREES_OF_FREEDOM = 3
+# Those of the starts of one side, if it has as many as one run's repetitions need for an interval.
+MIN_DEGREES_OF_FREEDOM = MANY_REPETITIONS - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,27 +44,17 @@ class Side:
     variant: str
     usd_per_second: float = 1.0
 
-    def log_cost(self, traffic: Traffic, *, start: str | None = None) -> LogRatio | None:
-        """Return the logarithm of the seconds that a request takes per token; None: not known.
-
-        start: the start whose blocks alone are used; None: those of all.
-        """
-        blocks = [b for b in self.blocks if start in (None, repetition_of(b))]
-        samples = {g.prompt_class: samples_of(blocks, g, self.variant) for g in traffic.groups}
-        return log_of_traffic(samples, traffic.weights, cost_amounts)
-
-    def log_cost_of_each_start(self, traffic: Traffic) -> tuple[float, ...]:
-        """Return `log_cost` of each start that measured every case of the traffic."""
-        log_costs = (self.log_cost(traffic, start=name) for name in self._whole_starts(traffic))
-        return tuple(log_cost.value for log_cost in log_costs if log_cost)
-
-    def _whole_starts(self, traffic: Traffic) -> tuple[str, ...]:
-        cases: dict[str, set[tuple[str, str]]] = {}
-        for group in traffic.groups:
-            for block in group.blocks(self.blocks, self.variant):
-                cases.setdefault(repetition_of(block), set()).add((block.prompt_class, block.case))
-        every_case = set().union(*cases.values())
-        return tuple(name for name, measured in cases.items() if measured == every_case)
+    def log_seconds_of(self, starts: Iterable[str], traffic: Traffic) -> tuple[float, ...]:
+        """Return `log_seconds_per_token` of each of these starts; one without tokens has none."""
+        log_ratios = (
+            log_seconds_per_token(
+                [block for block in self.blocks if repetition_of(block) == start],
+                traffic,
+                self.variant,
+            )
+            for start in starts
+        )
+        return tuple(log_ratio.value for log_ratio in log_ratios if log_ratio)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,17 +95,22 @@ def cost_change(first: Side, second: Side, traffic: Traffic) -> CostChange | Non
 
     Both sides must have sent the same prompts, so that the differences between prompts cancel.
     """
-    before, after = first.log_cost(traffic), second.log_cost(traffic)
+    before, after = (
+        log_seconds_per_token(side.blocks, traffic, side.variant) for side in (first, second)
+    )
     if before is None or after is None:
         return None
     change = after.over(before, runs=(second.name, first.name))
-    log_costs = [side.log_cost_of_each_start(traffic) for side in (first, second)]
+    starts = whole_repetitions(change.parts)
+    log_seconds = [
+        side.log_seconds_of(sorted(starts[side.name]), traffic) for side in (first, second)
+    ]
     return CostChange(
         log_ratio=change.value + math.log(second.usd_per_second / first.usd_per_second),
         seconds_per_token=(math.exp(before.value), math.exp(after.value)),
-        starts=(len(log_costs[0]), len(log_costs[1])),
+        starts=(len(log_seconds[0]), len(log_seconds[1])),
         within=spread(change.parts),
-        of_starts=_pooled(log_costs),
+        of_starts=_pooled(log_seconds),
     )
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from draftworth.analysis import statistics
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.pairing import Pair, Traffic, paired
+from draftworth.analysis.pairing import Pair, Traffic, paired, samples_of
 from draftworth.analysis.spread import Spread, spread
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
@@ -180,6 +180,17 @@ def log_of_traffic(
         for value, weight in [sums.part(name, *amounts_of)]
     )
     return LogRatio(value=math.log(sums.total), parts=parts)
+
+
+def log_seconds_per_token(
+    blocks: Sequence[BlockResult], traffic: Traffic, variant: str
+) -> LogRatio | None:
+    """Return log(the seconds that one request of a variant takes per output token) in a traffic.
+
+    None if a class has no request with counted tokens.
+    """
+    samples = {g.prompt_class: samples_of(blocks, g, variant) for g in traffic.groups}
+    return log_of_traffic(samples, traffic.weights, cost_amounts)
 
 
 def _pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:

@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the gate's decision, write its files, and return the exit code."""
+    """Write the files and print the decision; return the exit code that the decision has."""
     history = _history_in(options.history)
     answer = _gate(options)
     undecided_fails = options.undecided == "fail"

@@ -128,8 +128,7 @@ def sentence(problem: Problem) -> str:
 
 def _check(text: str, path: Path) -> None:
     """Raise ExperimentError if a file with this text at this path would be refused."""
-    # The temporary file is in the folder of `path`, because paths that the text names are relative
-    # to that folder.
+    # Paths in the text are relative to the folder of `path`, so the temporary file is there too.
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
         draft.write(text.encode())
         draft.flush()

@@ -384,7 +384,9 @@ def run_spec(
         experiment=name,
         endpoints=endpoints,
         shape=run_specification.RequestShape(
-            model=served.UNASKED if options.model is None else arguments.model_name(options.model),
+            model=served.UNKNOWN_MODEL
+            if options.model is None
+            else arguments.model_name(options.model),
             output_tokens=options.output_tokens,
             fixed_output_length=options.fixed_length,
             temperature=options.temperature,

@@ -11,8 +11,8 @@ from draftworth.measuring.model_list import NotOpenAIError, served_models
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.untrusted import one_line
 
-# The model in a run specification whose model is yet to be asked of the servers.
-UNASKED = ""
+# The model in a run specification until the servers have said which one they serve.
+UNKNOWN_MODEL = ""
 
 
 def with_served_model(spec: RunSpec, url_options: Mapping[str, str]) -> RunSpec:
@@ -24,7 +24,7 @@ def with_served_model(spec: RunSpec, url_options: Mapping[str, str]) -> RunSpec:
     """
     served = {e: _served(e, url_options[e.variant]) for e in spec.endpoints}
     model = spec.shape.model
-    if model == UNASKED:
+    if model == UNKNOWN_MODEL:
         return replace(spec, shape=replace(spec.shape, model=_only_model(served)))
     for endpoint, names in served.items():
         if names and model not in names:

@@ -10,12 +10,15 @@ from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.records.judgement import Judgement
 
 
-def confidence_of_each(count: int, *, looks: int = 1) -> float:
-    """Return the confidence that each of `count` intervals needs for all to hold in 95% of runs.
+def confidence_of_each(
+    count: int, *, looks: int = 1, of_all: float = statistics.CONFIDENCE
+) -> float:
+    """Return the confidence that each of `count` intervals needs for all of them to hold.
 
     looks: the most looks at these intervals that may end the run (`RunResult.looks`).
+    of_all: the share (0 to 1) of runs in which all of them are to hold.
     """
-    return confidence_at_each_look(looks, 1 - (1 - statistics.CONFIDENCE) / count)
+    return confidence_at_each_look(looks, 1 - (1 - of_all) / count)
 
 
 def best_of_many(best: Comparison, count: int, *, looks: int = 1) -> Comparison:

@@ -51,6 +51,11 @@ class ByClass:
         high = self.ratio_to_alone.high
         return high is not None and high < 1 / (1 + INDIFFERENCE)
 
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict on serving by class, compared with `alone`."""
+        return Judgement.CHEAPER if self.is_shown_to_save else Judgement.INCONCLUSIVE
+
 
 def by_class_of(
     run: Run, mix: Comparison, of_classes: Sequence[Comparison], *, count: int = 1

@@ -12,9 +12,9 @@ from draftworth.analysis.comparable_runs import (
     different_work,
     loads_of,
 )
-from draftworth.analysis.pairing import Traffic, samples_of
+from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.prefix_cache import ColdEvidence, why_not_cold
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_traffic
+from draftworth.analysis.ratios import LogRatio, log_seconds_per_token
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.decision.facts import GroupFacts, RunFacts, weights_of
@@ -212,11 +212,10 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
     in_flight = traffic.load.in_flight
     if in_flight is None:
         return None
-    samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
-    log_cost = log_of_traffic(samples, traffic.weights, cost_amounts)
-    # `log_cost` is of a request's seconds per token. Each request in flight takes an equal share of
-    # the server's time, so a token costs (these seconds / requests in flight) server seconds.
-    return log_cost.times(1 / in_flight) if log_cost else None
+    log_seconds = log_seconds_per_token(run.blocks, traffic, variant)
+    # Each request in flight takes an equal share of the server's time, so a token costs (the
+    # seconds of a request / requests in flight) server seconds.
+    return log_seconds.times(1 / in_flight) if log_seconds else None
 
 
 def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[Unlike]:

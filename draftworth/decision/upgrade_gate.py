@@ -16,9 +16,9 @@ from draftworth.analysis.doubts import ManyFailed
 from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.prefix_cache import ColdEvidence, why_not_cold
-from draftworth.analysis.repeated_looks import confidence_at_each_look
 from draftworth.analysis.spread import half_width_of
 from draftworth.analysis.statistics import ends_of_ratio
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import weights_of
 from draftworth.decision.reasons import Reason
 from draftworth.metrics.definitions import slot_usd_per_second
@@ -146,9 +146,8 @@ def gate(before: Run, after: Run, *, margin: float) -> Gate:
     if not compared:
         raise NothingToJudgeError
     # That all rows hold needs no wider intervals: each has to. That one of them is dearer does.
-    confidence = confidence_at_each_look(
-        max(run.result.looks for run in (before, after)), 1 - (1 - CONFIDENCE) / len(compared)
-    )
+    looks = max(run.result.looks for run in (before, after))
+    confidence = confidence_of_each(len(compared), looks=looks, of_all=CONFIDENCE)
     return Gate(
         before=before,
         after=after,

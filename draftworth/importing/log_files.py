@@ -1,4 +1,4 @@
-"""Reads the records of a log from its files: JSON in any layout, or the rows of a table (CSV).
+"""Reads the records of a log from its files, which are JSON in any layout or tables (CSV).
 
 An entry that is not an object becomes a `Record` with a `problem`; a file that cannot be read to
 its end is an error. No message contains text of the file.

@@ -11,7 +11,7 @@ from draftworth.importing.forms.tables import CSV
 from draftworth.importing.forms.traces import LANGFUSE, LANGSMITH
 from draftworth.importing.log_form import LogForm
 
-# A log that was not read is told which of these reads it, the first one if several do: so those
+# The error for a log that was not read names the first of these that reads it. So those
 # that ask for less of a record come later.
 FORMATS: Mapping[str, LogForm] = {
     "openai-jsonl": OPENAI_JSONL,

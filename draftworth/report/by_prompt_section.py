@@ -11,7 +11,7 @@ from draftworth.decision.prompt_counts import prompt_counts
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
 from draftworth.report.document import Example, Section
-from draftworth.report.drawing import Plot, legend, look, short, themed
+from draftworth.report.drawing import Plot, legend, look, mark_equal_cost, short, themed
 from draftworth.report.percent import direction
 from draftworth.report.words import ABOUT
 
@@ -64,9 +64,8 @@ def _counts(costs: Sequence[PromptCost]) -> str:
 
 
 def _draw(axes: Axes, costs: Sequence[PromptCost], *, named: bool) -> None:
-    band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
-    axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
-    axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
+    mark_equal_cost(axes, "x")
+    axes.set_xlabel("cost of a token, compared with the baseline (%)")
     classes = list(dict.fromkeys(cost.prompt_class for cost in costs))
     looks = [look(place + 1) | {"linestyle": ""} for place, _ in enumerate(classes)]
     for row, cost in enumerate(costs):
@@ -79,7 +78,6 @@ def _draw(axes: Axes, costs: Sequence[PromptCost], *, named: bool) -> None:
     axes.set_ylim(len(costs), -1)
     axes.tick_params(axis="y", labelcolor=themed("text.color"), labelsize=9.5)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("cost of a token, compared with the baseline (%)")
     legend(axes, ((short(name), style) for name, style in zip(classes, looks, strict=True)))
 
 

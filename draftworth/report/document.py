@@ -81,6 +81,16 @@ class Card:
     value: str
     note: str = ""
 
+    @property
+    def change(self) -> str:
+        """`value` without its interval."""
+        return self.value.rpartition(" (")[0] or self.value
+
+    @property
+    def interval(self) -> str:
+        """The interval in `value`, with its brackets, which a page keeps on one line; or empty."""
+        return self.value[len(self.change) :].lstrip()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
@@ -115,6 +125,16 @@ class Document:
     attention: tuple[str, ...]
     cards: tuple[Card, ...]
     sections: tuple[Section, ...]
+
+    @property
+    def first_cards(self) -> tuple[Card, ...]:
+        """The cards beside the speeds: then only the verdict that decides, which is the first."""
+        return self.cards[:1] if self.speeds else self.cards
+
+    @property
+    def further_cards(self) -> tuple[Card, ...]:
+        """The other cards, which a page has below the first plots."""
+        return self.cards[len(self.first_cards) :]
 
     @property
     def plots(self) -> tuple[Plot, ...]:

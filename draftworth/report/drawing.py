@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from draftworth.decision.verdict import INDIFFERENCE
+
 # Matplotlib loads slowly, and a report for a terminal does not need it, so only the functions that
 # draw import it.
 if TYPE_CHECKING:
@@ -129,6 +131,17 @@ def _import_matplotlib() -> None:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with chdir(STYLE.parent):
         importlib.import_module("matplotlib")
+
+
+def mark_equal_cost(axes: Axes, axis: Literal["x", "y"]) -> None:
+    """Draw a line where variant and baseline cost the same, and the band of no difference.
+
+    axis: the axis with the cost of a token, variant / baseline - 1 in per cent.
+    """
+    span, line = (axes.axvspan, axes.axvline) if axis == "x" else (axes.axhspan, axes.axhline)
+    band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
+    span(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
+    line(0, color=themed("axes.labelcolor"), linewidth=1)
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:

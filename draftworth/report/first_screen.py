@@ -8,7 +8,6 @@ from draftworth.analysis.speeds import speed_of
 from draftworth.decision.by_class import ByClass
 from draftworth.decision.facts import RunFacts, weights_of
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT, Metric
-from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words
@@ -143,8 +142,8 @@ def _by_class_card(split: ByClass) -> Card:
     ratio, variant = split.ratio_to_alone, split.comparison.variant
     return Card(
         label=f"{' and '.join(split.classes)} with {variant}, the rest without speculation",
-        judgement=Judgement.CHEAPER,
-        tone=Judgement.CHEAPER.tone,
+        judgement=split.judgement,
+        tone=split.judgement.tone,
         value=words.cost_phrase(ratio.value, ratio.low, ratio.high),
         note=_than_what(split),
     )

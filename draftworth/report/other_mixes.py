@@ -10,7 +10,7 @@ from draftworth.decision.facts import RunFacts
 from draftworth.decision.verdict import INDIFFERENCE
 from draftworth.report.break_even_sentences import price_sentence, share_words
 from draftworth.report.document import Section
-from draftworth.report.drawing import Plot, legend, short, themed
+from draftworth.report.drawing import Plot, legend, mark_equal_cost, short
 from draftworth.report.words import ABOUT, INTERVAL
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def _draw(
     equal: EqualCost | None,
     label: str,
 ) -> None:
-    band = (_percent_more(1 / (1 + INDIFFERENCE)), _percent_more(1 + INDIFFERENCE))
-    axes.axhspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
-    axes.axhline(0, color=themed("axes.labelcolor"), linewidth=1)
+    mark_equal_cost(axes, "y")
     ends = [(x, interval) for x, _, interval in points if interval]
     lows, highs = ([_percent_more(interval[end]) for _, interval in ends] for end in (0, 1))
     axes.fill_between([x for x, _ in ends], lows, highs, color="C1", alpha=0.25, linewidth=0)

@@ -12,12 +12,12 @@ from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
 from draftworth.records.results import AS_SHIPPED
-from draftworth.report.drawing import Plot, legend, short, themed
+from draftworth.report.drawing import Plot, legend, mark_equal_cost, short, themed
 from draftworth.report.first_screen import at_load, is_decided_by
 from draftworth.report.percent import says_nothing
 from draftworth.report.plots import ladder_plot, slug
 from draftworth.report.sentences import ladder_words
-from draftworth.report.words import INTERVAL, UNPROVEN, change, cost_phrase
+from draftworth.report.words import INTERVAL, change, cost_phrase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,13 +81,14 @@ def _cost_title(facts: RunFacts, first: Comparison, ratio: Estimate) -> str:
         return f"{variant} is proven cheaper for {classes} alone"
     cost = cost_phrase(ratio.value, ratio.low, ratio.high)
     traffic = f"{short(first.traffic.name)}{at_load(facts, first.traffic)}"
-    return f"{traffic}: {short(first.variant)} {cost}{UNPROVEN.get(first.judgement, '')}"
+    unproven = "" if first.judgement.is_decided else ", not proven"
+    return f"{traffic}: {short(first.variant)} {cost}{unproven}"
 
 
 def _counts(rows: Sequence[tuple[Comparison, Estimate]]) -> str:
-    """Return how much was measured for the first rows; where rows have as much, say so once.
+    """Return how many pairs and prompts the first rows have; equal rows are mentioned once.
 
-    Without an interval, the prompts of a ratio were not counted.
+    The prompts of a ratio without an interval were not counted.
     """
     counts = (
         f"{short(c.traffic.name)} {counted(r.samples, 'pair')} of requests"
@@ -98,14 +99,12 @@ def _counts(rows: Sequence[tuple[Comparison, Estimate]]) -> str:
 
 
 def _draw_costs(axes: Axes, rows: Sequence[tuple[Comparison, Estimate]]) -> None:
-    band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
-    axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
-    axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
+    mark_equal_cost(axes, "x")
+    axes.set_xlabel("cost of a token, compared with the baseline (%)")
     for row, (_, cost_ratio) in enumerate(rows):
         _interval(axes, row, cost_ratio)
     _rows_axis(axes, [(c.traffic, c.name) for c, _ in rows])
     axes.margins(x=0.12)
-    axes.set_xlabel("cost of a token, compared with the baseline (%)")
 
 
 def _interval(axes: Axes, row: int, ratio: Estimate) -> None:

@@ -60,8 +60,6 @@ _PROOF: Mapping[Judgement, str] = {
     Judgement.MORE_EXPENSIVE: "proven{where}",
     Judgement.INCONCLUSIVE: "not proven",
 }
-# What a plot's title says after a cost that is not shown to differ.
-UNPROVEN: Mapping[Judgement, str] = {Judgement.INCONCLUSIVE: ", not proven"}
 # The words for a verdict that follow a variant's name in a plot's title.
 FINDINGS: Mapping[Judgement, str] = {
     Judgement.CHEAPER: " is cheaper per token",

@@ -23,7 +23,7 @@ N_GRAM = (
 def loss_by_compare(
     folder: Path, plain: EngineServer, drafting: EngineServer, stated: str
 ) -> EngineLoss:
-    """Return what the engine loses if the user states these lookup lengths."""
+    """Return the loss that `compare` reports if its option has these lookup lengths."""
     variant = f"n-gram={drafting.base_url},window=5,ngram={stated}"
     options = ("--model", "rehearsal", "--rounds", "2", "--output-tokens", "96")
     prompts = ("--prompts", str(ROOT / "prompts/structured/count.jsonl"), "--out", str(folder))

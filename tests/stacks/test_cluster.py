@@ -84,7 +84,7 @@ def test_helm_records_the_driver_in_an_existing_namespace(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_measured_programs_are_not_instrumented(name: str) -> None:
-    """What the chart makes of these values, `test_instrumentation.py` renders."""
+    """`test_instrumentation.py` renders the objects that the chart makes of these values."""
     add_on = add_ons(cluster(name))["amazon-cloudwatch-observability"]["Properties"]
     values = json.loads(add_on["ConfigurationValues"])
     assert values["applicationSignals"]["enabled"] is False

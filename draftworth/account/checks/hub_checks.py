@@ -4,11 +4,11 @@ The staging Job finds out too, but only when a deploy has paid for a cluster for
 """
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from draftworth.account import model_hub
 from draftworth.account.checks import check
 
-OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 _LOOK = f"look at the model's page at {model_hub.HUB}: staging it may fail"
 
 
@@ -18,7 +18,7 @@ def models(situation: check.Situation) -> check.CheckResult:
     If the experiment has a token, a model that only a token shows is left to `model_access`.
     """
     spec = situation.experiment.spec
-    hidden = () if spec.aws.hub_token_secret is None else (UNAUTHORIZED,)
+    hidden = () if spec.aws.hub_token_secret is None else (HTTPStatus.UNAUTHORIZED,)
     try:
         answers = {
             f"{m.model}@{m.revision}": model_hub.revision_status(m.model, m.revision)
@@ -26,12 +26,14 @@ def models(situation: check.Situation) -> check.CheckResult:
         }
     except model_hub.UnansweredError as error:
         return check.warned(str(error), _LOOK)
-    if missing := _names(answers, *({NOT_FOUND, UNAUTHORIZED} - {*hidden})):
+    if missing := _names(answers, *({HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED} - {*hidden})):
         return check.failed(
             f"the hub has no such model or revision, or it is private: {missing}",
             "correct `model` or `revision`; a private model needs aws.hub_token_secret",
         )
-    return _warned(answers, OK, *hidden) or check.passed(f"the hub has {_names(answers, OK)}")
+    return _warned(answers, HTTPStatus.OK, *hidden) or check.passed(
+        f"the hub has {_names(answers, HTTPStatus.OK)}"
+    )
 
 
 def model_access(situation: check.Situation, token: str) -> check.CheckResult:
@@ -41,15 +43,17 @@ def model_access(situation: check.Situation, token: str) -> check.CheckResult:
         answers = {m.model: model_hub.access_status(m.model, token) for m in models}
     except model_hub.UnansweredError as error:
         return check.warned(str(error), _LOOK)
-    if UNAUTHORIZED in answers.values():
+    if HTTPStatus.UNAUTHORIZED in answers.values():
         return check.failed("the hub refuses the token", "put a valid token into the secret")
-    if unreadable := _names(answers, FORBIDDEN, NOT_FOUND):
+    if unreadable := _names(answers, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
         return check.failed(
             f"the account of the token may not read {unreadable}",
             f"accept the conditions at {model_hub.HUB}/MODEL with that account, and let a "
             "fine-grained token read public gated repositories",
         )
-    return _warned(answers, OK) or check.passed(f"the token may read {_names(answers, OK)}")
+    return _warned(answers, HTTPStatus.OK) or check.passed(
+        f"the token may read {_names(answers, HTTPStatus.OK)}"
+    )
 
 
 def _names(answers: Mapping[str, int], *statuses: int) -> str:

@@ -126,7 +126,7 @@ def _of_event(event: Mapping[str, Any]) -> Iterator[Any]:
         if message is not None:
             fields.update(message if isinstance(message, dict) else {"content": message})
         content, calls = _parts(fields.get("content")), decoded(fields.get("tool_calls"))
-        if content is None and calls is None:  # the log was told not to keep what was said
+        if content is None and calls is None:  # the log keeps no content of messages
             return
         yield {
             "role": fields.get("role", _MESSAGES[name]),

@@ -175,7 +175,7 @@ def test_a_run_without_enough_is_refused(
 
 
 def test_another_record_than_the_runs_is_refused(tmp_path: Path, ran: Ran) -> None:
-    """The same prompts with other weights, as another log would give them."""
+    """Another log could have the same prompts with other weights; its record is refused."""
     used = written(TRAFFIC, tmp_path)
     run = write_run(measured(chosen_by={"chat": sha256_of(used)}), tmp_path / "run")
     assert "for all 2,000 logged prompts" in " ".join(ran("report", run, "--traffic", used).split())

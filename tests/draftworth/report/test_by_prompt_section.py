@@ -1,4 +1,4 @@
-"""Prompt by prompt: which gain and which lose, with two outputs as text and never as markup."""
+"""The section of prompts says which gain and which lose; outputs are text and never markup."""
 
 from dataclasses import replace
 
